@@ -1,0 +1,142 @@
+// engine/engine.h
+//
+// The one interface behind which every engine family stands (spec 30 section 2). Called on the event loop, awaited there,
+// never throws across the boundary. Nothing above it knows which family answers.
+#pragma once
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/result.h"
+#include "prompt/request.h"
+
+namespace gezel::engine {
+
+namespace asio = boost::asio;
+
+enum class Retry { never, same_engine, other_engine, after };
+
+// An Error with what an engine knows beyond it. `error.code` is one of the stable words of spec 30 section 2.4 with dashes
+// ("engine-crashed"); `http_hint` is the status an HTTP answer should carry.
+struct EngineError {
+  Error error;
+  Retry retry = Retry::never;
+  int http_hint = 500;
+  std::int64_t retry_after_ms = 0;      // with Retry::after
+  std::string incident_id;              // set when a process died unexpectedly
+  std::int64_t characters_delivered = 0;
+  // context-overflow: both numbers, else 0.
+  std::int64_t prompt_tokens = 0;
+  std::int64_t context_tokens = 0;
+};
+template <class T = void>
+using EngineResult = std::expected<T, EngineError>;
+
+// The error of a kind named in spec 30 section 2.4, with that row's HTTP status and retry advice.
+EngineError make_error(std::string_view code, std::string message, std::string param = {});
+
+struct TokenLogprob {
+  std::string token;  // its text, U+FFFD where it is not UTF-8 on its own
+  std::string bytes;  // its raw bytes
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+};
+
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t completion_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompt: tokens whose KV was reused
+};
+
+// Spec 30 section 12.9.3: what the engine spent on what.
+struct Timings {
+  std::int64_t cache_n = 0, prompt_n = 0, predicted_n = 0;
+  double prompt_ms = 0, predicted_ms = 0;
+  std::int64_t draft_n = 0, draft_n_accepted = 0;
+};
+
+enum class FinishReason { stop, length };
+
+// Events of one generation, in order: progress* started (text_delta | progress)* (done | failed).
+struct Started {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;  // forecast; Done has the exact figure
+  bool reasoning_open = false;
+  std::vector<std::string> warnings;
+};
+struct TextDelta {
+  std::string text;  // complete UTF-8
+  std::vector<TokenLogprob> logprobs;
+};
+struct Progress {
+  enum class Stage { queued, load, prefill };
+  Stage stage = Stage::queued;
+  std::int64_t ahead = 0;              // queued: requests before this one
+  std::int64_t done = 0, total = 0;    // prefill: tokens; load: per mille
+};
+struct Done {
+  FinishReason reason = FinishReason::stop;
+  Usage usage;
+  Timings timings;
+};
+struct Failed {
+  EngineError error;
+};
+using Event = std::variant<Started, TextDelta, Progress, Done, Failed>;
+
+// One running request. Destroying it cancels what still runs.
+class Generation {
+ public:
+  virtual ~Generation() = default;
+  // The next event; after Done or Failed, Failed{cancelled} for ever.
+  virtual asio::awaitable<Event> next() = 0;
+  virtual void cancel() = 0;
+};
+
+enum class State { stopped, starting, ready, stopping, exhausted };
+std::string_view state_name(State state);
+
+// A snapshot for people and for /api/ps; costs nothing and never starts anything.
+struct Status {
+  State state = State::stopped;
+  std::int64_t pid = 0;
+  Bytes bytes = 0;  // weights + KV + compute buffers as the worker reported them
+  int slots = 0, slots_busy = 0;
+  std::int64_t context = 0;  // tokens per slot
+  std::int64_t queued = 0;
+  std::int64_t idle_ms = 0;
+  std::optional<WallTime> unload_at;
+  std::uint64_t generation = 0;      // +1 per spawn
+  std::string chat_template;         // "default:<name>" when the file has none, else ""
+  bool flash_attention = false;
+  std::string kv_type;
+  double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown
+};
+
+struct StopOutcome {
+  bool was_running = false;
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual Status status() const = 0;
+  // Loads the model unless it is loaded; concurrent callers join the one start.
+  virtual asio::awaitable<EngineResult<>> ensure_ready() = 0;
+  // Accepts the request into the engine's queue, starting the engine if needed. The events tell the rest.
+  virtual asio::awaitable<EngineResult<std::unique_ptr<Generation>>> generate(prompt::GenerateRequest request) = 0;
+  virtual bool busy() const = 0;
+  // Ends the process; running requests get `engine-evicted`.
+  virtual asio::awaitable<StopOutcome> stop() = 0;
+  // Worker statistics as JSON text (frame `stats`), or nothing when it does not run.
+  virtual asio::awaitable<std::optional<std::string>> worker_stats() = 0;
+};
+
+}  // namespace gezel::engine

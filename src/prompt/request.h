@@ -1,0 +1,89 @@
+// prompt/request.h
+//
+// What a model is asked, in neutral terms: messages, tools, sampling, limits. Built by `api` from a client's request, sent
+// to a worker by `protocol`, rendered by `template`. Plain data; nothing here renders or validates.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gezel::prompt {
+
+enum class Role { system, developer, user, assistant, tool };
+
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // JSON text as the caller sent it
+};
+
+struct ContentPart {
+  enum class Kind { text, image };
+  Kind kind = Kind::text;
+  std::string text;  // the text, or the image as a data URI
+};
+
+struct Message {
+  Role role = Role::user;
+  std::vector<ContentPart> content;  // empty: null or absent
+  std::string reasoning;             // earlier reasoning of an assistant message, replayed only where a template asks
+  std::vector<ToolCall> tool_calls;
+  std::string tool_call_id;          // role tool: the call it answers
+  std::string name;                  // role tool: the function's name where known
+};
+
+// A tool exactly as the caller sent it: order of keys included, because it becomes part of the prompt's prefix.
+struct Tool {
+  std::string name;
+  std::string json;  // {"type":"function","function":{...}}
+};
+
+// Unset = the model file's own recommendation (general.sampling.*), else the engine's default.
+// Names and meanings are those of llama.cpp's server.
+struct SamplingOptions {
+  std::optional<float> temperature;
+  std::optional<int> top_k;  // <= 0: off
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> typical_p;
+  std::optional<float> repeat_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<int> repeat_last_n;  // 0: off, -1: the whole context
+  std::optional<float> dry_multiplier;
+  std::optional<float> dry_base;
+  std::optional<int> dry_allowed_length;
+  std::optional<int> dry_penalty_last_n;
+  std::optional<std::vector<std::string>> dry_sequence_breakers;
+  std::optional<float> xtc_probability;
+  std::optional<float> xtc_threshold;
+  std::optional<int> mirostat;  // 0 off, 1, 2
+  std::optional<float> mirostat_tau;
+  std::optional<float> mirostat_eta;
+  std::optional<std::uint32_t> seed;  // unset: a random one
+  std::vector<std::pair<std::int32_t, float>> logit_bias;  // token id, added to its logit; -inf bans
+  bool ignore_eos = false;
+};
+
+enum class ToolChoice { automatic, none };  // what the embedded engine can honour without a grammar
+enum class Lane { interactive, background, batch };
+
+struct GenerateRequest {
+  std::string session_key;  // affinity hint; empty: none
+  Lane lane = Lane::interactive;
+  std::vector<Message> messages;
+  std::vector<Tool> tools;
+  ToolChoice tool_choice = ToolChoice::automatic;
+  // Extra template variables as one JSON object text ("" = none), on top of enable_thinking.
+  std::string template_kwargs;
+  std::string reasoning_effort;  // "" = not said
+  SamplingOptions sampling;
+  std::optional<int> max_output_tokens;  // unset: until the model stops or the window is full
+  std::vector<std::string> stop;
+  bool logprobs = false;
+  int top_logprobs = 0;
+};
+
+}  // namespace gezel::prompt

@@ -1,0 +1,169 @@
+// protocol/messages.h
+//
+// The bodies of the frames as types, and their JSON. Every parse_* accepts any bytes and answers with a precise error
+// (code `protocol_error`, naming the frame and field); every encode_* returns a complete frame.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "prompt/request.h"
+#include "protocol/frame.h"
+
+namespace gezel::protocol {
+
+struct Hello {  // both directions, first frame of each side
+  int protocol = kProtocolVersion;
+  std::string build;  // libllama build of the worker; the daemon sends its own version
+};
+
+struct Load {
+  std::string model_path;                 // first file
+  std::vector<std::string> files;         // every file of the model, for the sandbox (includes model_path)
+  std::string cache_folder;               // writable, may be empty
+  int slots = 1;
+  std::int64_t context_per_slot = 2048;   // tokens
+  int threads = 1;
+  std::optional<bool> flash_attention;    // unset: spec 35 section 2.6
+  std::vector<std::string> excluded_buffer_types;  // failed the self-test
+  double target_itl_ms = 130;             // spec 40 section 11.12.3
+  bool sandbox = true;
+  std::string chat_template_override;     // "" = the file's own
+};
+
+struct Ready {
+  int slots = 0;
+  std::int64_t context_per_slot = 0;
+  bool flash_attention = false;
+  std::string kv_type;                    // "f16"
+  Bytes weights_bytes = 0, kv_bytes = 0, compute_bytes = 0, host_bytes = 0;
+  std::string chat_template;              // "default:<name>" or ""
+  bool supports_reasoning = false;        // the template knows a reasoning marker or enable_thinking
+  bool supports_tools = false;            // the template prints tools
+  std::vector<std::string> backends;      // "CPU", with the features in use
+  std::string sandbox;                    // "full", or what is missing
+};
+
+struct Phase {  // while loading
+  std::string phase;    // "loading_model"
+  double progress = 0;  // 0..1
+};
+
+struct Generate {
+  std::uint64_t id = 0;
+  prompt::GenerateRequest request;
+};
+
+struct Started {
+  std::uint64_t id = 0;
+  std::int64_t prompt_tokens = 0, cached_tokens = 0;
+  bool reasoning_open = false;
+  std::vector<std::string> warnings;
+};
+
+struct TokenLogprob {
+  std::string bytes;  // raw; may be part of a character (hex in JSON)
+  float logprob = 0;
+  std::vector<TokenLogprob> top;
+};
+
+struct StepRun {
+  std::uint64_t id = 0;
+  std::string text;  // complete UTF-8; may be empty while a stop string or character is held back
+  int tokens = 0;    // sampled since the last frame
+  std::vector<TokenLogprob> logprobs;
+};
+struct Step {  // all live runs of one scheduler step
+  std::vector<StepRun> runs;
+};
+
+struct Progress {
+  std::optional<std::uint64_t> id;
+  std::string stage;  // load | queued | prefill
+  std::int64_t ahead = 0, done = 0, total = 0;
+  std::uint64_t decode_steps = 0;  // calls of llama_decode so far: alive but stuck is seen here
+};
+
+struct Done {
+  std::uint64_t id = 0;
+  std::string reason;  // stop | length
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+  double prompt_ms = 0, predicted_ms = 0;
+  std::int64_t prompt_n = 0, predicted_n = 0, draft_n = 0, draft_n_accepted = 0;
+};
+
+struct Failed {
+  std::optional<std::uint64_t> id;  // absent: the load failed
+  std::string kind;                 // row of spec 30 section 2.4, for example "context_overflow"
+  std::string code;                 // its code, for example "context-overflow"
+  std::string message;
+  std::string param;
+  std::string retry = "never";      // never | same_engine | other_engine | after
+  std::int64_t prompt_tokens = 0, context_tokens = 0;  // context-overflow
+};
+
+struct Stats {
+  int slots = 0, sequences = 0;     // sequences: runs that are queued, prefilling or decoding
+  int queued = 0;
+  std::int64_t cells_used = 0;      // KV cells held by live runs and sticky runs
+  Bytes kv_bytes = 0;
+  int fds = 0;
+  Bytes resident_bytes = 0;
+  std::uint64_t decode_steps = 0, micro_batches = 0;
+  std::uint64_t prompt_tokens_total = 0, cached_tokens_total = 0, generated_tokens_total = 0;
+  double decode_tps = 0, prefill_tps = 0;  // by the cost model: one stream at depth 0 / 512 tokens at depth 0; 0 = unknown
+};
+
+struct TokensQuery {  // tokenize `text`, or count the tokens of a rendered request
+  std::uint64_t id = 0;
+  std::optional<std::string> text;
+  std::optional<prompt::GenerateRequest> request;
+};
+struct TokensReply {
+  std::uint64_t id = 0;
+  std::vector<std::int32_t> tokens;
+  std::int64_t count = 0;
+};
+
+struct Control {
+  std::uint64_t id = 0;
+  std::string action;  // pause | resume | end_reasoning
+};
+
+std::string encode(FrameType hello_direction, const Hello&);  // FrameType::hello or hello_reply
+std::string encode(const Load&);
+std::string encode(const Ready&);
+std::string encode(const Phase&);
+std::string encode(const Generate&);
+std::string encode(const Started&);
+std::string encode(const Step&);
+std::string encode(const Progress&);
+std::string encode(const Done&);
+std::string encode(const Failed&);
+std::string encode(const Stats&);
+std::string encode(const TokensQuery&);
+std::string encode(const TokensReply&);
+std::string encode(const Control&);
+std::string encode_cancel(std::uint64_t id);
+std::string encode_empty(FrameType type);  // ping, pong, stats, drain: body "{}"
+
+Result<Hello> parse_hello(std::string_view body);
+Result<Load> parse_load(std::string_view body);
+Result<Ready> parse_ready(std::string_view body);
+Result<Phase> parse_phase(std::string_view body);
+Result<Generate> parse_generate(std::string_view body);
+Result<Started> parse_started(std::string_view body);
+Result<Step> parse_step(std::string_view body);
+Result<Progress> parse_progress(std::string_view body);
+Result<Done> parse_done(std::string_view body);
+Result<Failed> parse_failed(std::string_view body);
+Result<Stats> parse_stats(std::string_view body);
+Result<TokensQuery> parse_tokens_query(std::string_view body);
+Result<TokensReply> parse_tokens_reply(std::string_view body);
+Result<Control> parse_control(std::string_view body);
+Result<std::uint64_t> parse_cancel(std::string_view body);
+
+}  // namespace gezel::protocol

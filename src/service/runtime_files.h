@@ -1,0 +1,47 @@
+// service/runtime_files.h
+//
+// What a running daemon leaves in <home>/runtime (spec 10 sections 1.4 and 1.5): the single-instance lock, and the files by
+// which clients find it.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/files.h"
+#include "base/process.h"
+#include "base/result.h"
+
+namespace gezel::service {
+
+// Held for the life of the daemon; released last. Also an OS advisory lock, so that a reused pid never looks alive.
+class InstanceLock {
+ public:
+  // Errors: `already_running` names the pid and the remedy.
+  static Result<InstanceLock> acquire(const fs::path& home);
+  InstanceLock(InstanceLock&&) noexcept;
+  InstanceLock& operator=(InstanceLock&&) noexcept;
+  ~InstanceLock();
+  void release();
+
+ private:
+  InstanceLock() = default;
+  fs::path path_;
+  Fd fd_;
+};
+
+// Writes auth-token, pid, service-role, then port last; each as section 1.4 says. Removes stale certificate files.
+Result<> write_runtime_files(const fs::path& home, std::uint16_t port, const std::string& client_token);
+void remove_runtime_files(const fs::path& home);
+
+// What a client finds: port and token, or an error `daemon_unreachable` when no daemon runs there.
+struct DaemonAddress {
+  std::uint16_t port = 0;
+  std::string token;
+  int pid = 0;
+};
+Result<DaemonAddress> find_daemon(const fs::path& home);
+
+// GEZEL_HOME or ~/.gezel; the environment is read by main() and passed in.
+fs::path default_home(const char* gezel_home, const char* home);
+
+}  // namespace gezel::service

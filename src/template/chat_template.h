@@ -1,0 +1,48 @@
+// template/chat_template.h
+//
+// From messages to prompt text by the model's own chat template (Jinja, rendered by minijinja through the bridge), with the
+// variables, normalisation and render ladder of spec 50 sections 2.1 to 2.3. A model without a template gets a default one by
+// the control tokens of its vocabulary.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "prompt/request.h"
+
+namespace gezel::chat {
+
+struct TemplateOptions {
+  std::string source;                  // the file's template; "" = choose a default
+  std::string bos_token, eos_token;    // their texts
+  bool vision = false;                 // a projector is loaded: image parts stay typed
+  // True when the vocabulary has this text as a control token; chooses the default template.
+  std::function<bool(std::string_view)> has_special_token;
+};
+
+struct Rendered {
+  std::string text;
+  bool reasoning_open = false;         // the prompt ends inside a reasoning block (spec 50 section 3.2)
+  std::vector<std::string> warnings;   // what the ladder had to leave out, for the client
+};
+
+class ChatTemplate {
+ public:
+  // A template that does not compile is an error (code `template-rejected`, line and reason).
+  static Result<std::unique_ptr<ChatTemplate>> create(TemplateOptions options, const Clock& clock);
+  virtual ~ChatTemplate() = default;
+  // Error `template-rejected` when every step of the ladder failed; `invalid-request` when a message cannot be rendered.
+  virtual Result<Rendered> render(const prompt::GenerateRequest& request) = 0;
+  // "default:<name>" or "".
+  virtual std::string_view default_name() const = 0;
+  // Stop strings that a default template needs ("\nUser:"); empty for real templates.
+  virtual const std::vector<std::string>& extra_stops() const = 0;
+  virtual bool supports_tools() const = 0;      // by a probe rendering
+  virtual bool supports_reasoning() const = 0;  // mentions a reasoning marker or enable_thinking
+};
+
+}  // namespace gezel::chat
