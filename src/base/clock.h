@@ -15,8 +15,8 @@ using WallTime = std::chrono::system_clock::time_point;
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual MonotonicTime now() const = 0;    // never jumps
-  virtual WallTime wall_now() const = 0;    // what a calendar shows
+  virtual MonotonicTime now() const = 0;  // never jumps
+  virtual WallTime wall_now() const = 0;  // what a calendar shows
 };
 
 // The machine's clocks.

@@ -2,6 +2,7 @@
 //
 // Files as a service needs them: whole or not at all, private unless said otherwise, and hashed in pieces.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -17,9 +18,11 @@ namespace fs = std::filesystem;
 // The whole file; larger than `limit` is `too_large`, absent is `not_found`.
 Result<std::string> read_file(const fs::path& path, Bytes limit = 64 * kMiB);
 
-// Replaces `path` by `content` through a temporary file beside it: a reader sees the old or the new content, a crash
-// leaves the old one. The file gets exactly `mode`, whatever the umask. With `durable`, file and folder are synced first.
-Result<> write_file_atomic(const fs::path& path, std::string_view content, unsigned mode = 0600, bool durable = true);
+// Replaces `path` by `content` through a temporary file beside it: a reader sees the old or the new content,
+// a crash leaves the old one. The file gets exactly `mode`, whatever the umask. With `durable`, file and
+// folder are synced first.
+Result<> write_file_atomic(const fs::path& path, std::string_view content, unsigned mode = 0600,
+                           bool durable = true);
 
 // Creates the folder and its missing parents with mode 0700.
 Result<> make_private_folder(const fs::path& path);

@@ -20,8 +20,9 @@ class SystemEntropy final : public Entropy {
   void fill(unsigned char* out, std::size_t size) override;
 };
 
-std::string new_uuid(Entropy& entropy);                       // version 4, lower case with dashes
-std::string random_token(Entropy& entropy, std::size_t size); // base64url without padding of `size` random bytes
+std::string new_uuid(Entropy& entropy);  // version 4, lower case with dashes
+std::string random_token(Entropy& entropy,
+                         std::size_t size);  // base64url without padding of `size` random bytes
 
 // Lower-case hexadecimal SHA-256.
 std::string sha256_hex(std::string_view bytes);

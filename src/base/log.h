@@ -1,7 +1,7 @@
 // base/log.h
 //
-// Logging: readable by a person on a terminal, one JSON object a line otherwise. The daemon and the worker set it up once
-// in main(); everything else calls log_info() and friends.
+// Logging: readable by a person on a terminal, one JSON object a line otherwise. The daemon and the worker
+// set it up once in main(); everything else calls log_info() and friends.
 #pragma once
 #include <fmt/format.h>
 
@@ -23,13 +23,22 @@ struct LogOptions {
 
 void setup_logging(const LogOptions& options);
 
-// `fields` become JSON members, or " key=value" on a terminal. Text never contains prompts, replies or secrets.
+// `fields` become JSON members, or " key=value" on a terminal. Text never contains prompts, replies or
+// secrets.
 using LogFields = std::initializer_list<std::pair<std::string_view, std::string>>;
 void log(LogLevel level, std::string_view message, LogFields fields = {});
 
-inline void log_debug(std::string_view message, LogFields fields = {}) { log(LogLevel::debug, message, fields); }
-inline void log_info(std::string_view message, LogFields fields = {}) { log(LogLevel::info, message, fields); }
-inline void log_warn(std::string_view message, LogFields fields = {}) { log(LogLevel::warn, message, fields); }
-inline void log_error(std::string_view message, LogFields fields = {}) { log(LogLevel::error, message, fields); }
+inline void log_debug(std::string_view message, LogFields fields = {}) {
+  log(LogLevel::debug, message, fields);
+}
+inline void log_info(std::string_view message, LogFields fields = {}) {
+  log(LogLevel::info, message, fields);
+}
+inline void log_warn(std::string_view message, LogFields fields = {}) {
+  log(LogLevel::warn, message, fields);
+}
+inline void log_error(std::string_view message, LogFields fields = {}) {
+  log(LogLevel::error, message, fields);
+}
 
 }  // namespace gezel

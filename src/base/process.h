@@ -1,8 +1,8 @@
 // base/process.h
 //
-// Child processes: started without a shell, in their own process group, tied to our life, with exactly the descriptors we
-// give them. Linux ties the child by the parent-death signal, which follows the *thread* that spawned it: spawn from a
-// thread that lives as long as the process (the event loop's).
+// Child processes: started without a shell, in their own process group, tied to our life, with exactly the
+// descriptors we give them. Linux ties the child by the parent-death signal, which follows the *thread* that
+// spawned it: spawn from a thread that lives as long as the process (the event loop's).
 #pragma once
 #include <sys/types.h>
 

@@ -1,7 +1,7 @@
 // base/result.h
 //
-// Errors are values: a function that can fail in the world returns Result<T>. An Error says what was wrong, what was
-// expected and what to do; exceptions are left to bugs and out-of-memory.
+// Errors are values: a function that can fail in the world returns Result<T>. An Error says what was wrong,
+// what was expected and what to do; exceptions are left to bugs and out-of-memory.
 #pragma once
 #include <expected>
 #include <string>
@@ -35,7 +35,8 @@ struct Error {
 template <class T = void>
 using Result = std::expected<T, Error>;
 
-inline std::unexpected<Error> fail(ErrorKind kind, std::string code, std::string message, std::string param = {}) {
+inline std::unexpected<Error> fail(ErrorKind kind, std::string code, std::string message,
+                                   std::string param = {}) {
   return std::unexpected<Error>(Error{kind, std::move(code), std::move(message), std::move(param)});
 }
 
@@ -48,9 +49,9 @@ Error errno_error(std::string_view what, int error_number);
 #define GEZEL_CONCAT_INNER(a, b) a##b
 #define GEZEL_CONCAT(a, b) GEZEL_CONCAT_INNER(a, b)
 #define GEZEL_TRY(var, expression) GEZEL_TRY_IMPL(GEZEL_CONCAT(try_result_, __LINE__), var, expression)
-#define GEZEL_TRY_IMPL(tmp, var, expression)                      \
-  auto tmp = (expression);                                        \
-  if (!tmp) return std::unexpected(std::move(tmp).error());       \
+#define GEZEL_TRY_IMPL(tmp, var, expression)                \
+  auto tmp = (expression);                                  \
+  if (!tmp) return std::unexpected(std::move(tmp).error()); \
   var = std::move(*tmp)
 // The same for Result<void>.
 #define GEZEL_CHECK(expression) \
