@@ -1,0 +1,51 @@
+// costmodel/cost_model.h
+//
+// How long one call of the engine takes, learned from the calls it made (spec 35 section 2.4):
+//   decode   a + c*s + e*s*D    s streams of one token each, D tokens deep the deepest
+//   prefill  a + b*n + e*n*d    n tokens of one prompt at depth d
+// Coefficients are never negative. Old observations fade, so that throttling and busy neighbours are
+// followed. Pure.
+#pragma once
+#include <array>
+#include <cstdint>
+
+namespace gezel::costmodel {
+
+// One fit of y = k0 + k1*u + k2*v with non-negative coefficients, by least squares of the relative error.
+class LinearFit {
+ public:
+  void observe(double u, double v, double y);
+  double predict(double u, double v) const;
+  std::uint64_t observations() const { return count_; }
+  const std::array<double, 3>& coefficients() const { return k_; }
+
+ private:
+  void solve();
+  std::array<std::array<double, 3>, 3> xx_{};  // decayed sums of the weighted products
+  std::array<double, 3> xy_{};
+  std::array<double, 3> k_{};
+  double recent_ = 1.0;  // measured / predicted, exponential average: follows changes faster than the sums
+  std::uint64_t count_ = 0;
+};
+
+class CostModel {
+ public:
+  void observe_decode(int streams, std::int64_t depth, double ms);
+  void observe_prefill(std::int64_t tokens, std::int64_t depth, double ms);
+
+  bool knows_decode() const { return decode_.observations() > 0; }
+  bool knows_prefill() const { return prefill_.observations() > 0; }
+  // Predicted milliseconds; 0 while nothing was observed.
+  double decode_ms(int streams, std::int64_t depth) const;
+  double prefill_ms(std::int64_t tokens, std::int64_t depth) const;
+  // The most tokens at `depth` whose call is predicted to end within `ms` (>= 0).
+  std::int64_t prefill_tokens_within(double ms, std::int64_t depth) const;
+
+  const LinearFit& decode_fit() const { return decode_; }
+  const LinearFit& prefill_fit() const { return prefill_; }
+
+ private:
+  LinearFit decode_, prefill_;
+};
+
+}  // namespace gezel::costmodel
