@@ -1,7 +1,9 @@
 // protocol/messages.h
 //
-// The bodies of the frames as types, and their JSON. Every parse_* accepts any bytes and answers with a precise error
-// (code `protocol_error`, naming the frame and field); every encode_* returns a complete frame.
+// The bodies of the frames as types, and their JSON. Every parse_* accepts any bytes and answers with a
+// precise error (kind corrupt, code `protocol_error`, the field's path in `param`); every encode_* returns a
+// complete frame. What a field is called on the wire and how it is bounded stands in schema.h. Text that is
+// no UTF-8 is encoded with U+FFFD.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,33 +23,33 @@ struct Hello {  // both directions, first frame of each side
 };
 
 struct Load {
-  std::string model_path;                 // first file
-  std::vector<std::string> files;         // every file of the model, for the sandbox (includes model_path)
-  std::string cache_folder;               // writable, may be empty
+  std::string model_path;          // first file
+  std::vector<std::string> files;  // every file of the model, for the sandbox (includes model_path)
+  std::string cache_folder;        // writable, may be empty
   int slots = 1;
-  std::int64_t context_per_slot = 2048;   // tokens
+  std::int64_t context_per_slot = 2048;  // tokens
   int threads = 1;
-  std::optional<bool> flash_attention;    // unset: spec 35 section 2.6
+  std::optional<bool> flash_attention;             // unset: spec 35 section 2.6
   std::vector<std::string> excluded_buffer_types;  // failed the self-test
-  double target_itl_ms = 130;             // spec 40 section 11.12.3
+  double target_itl_ms = 130;                      // spec 40 section 11.12.3
   bool sandbox = true;
-  std::string chat_template_override;     // "" = the file's own
+  std::string chat_template_override;  // "" = the file's own
 };
 
 struct Ready {
   int slots = 0;
   std::int64_t context_per_slot = 0;
   bool flash_attention = false;
-  std::string kv_type;                    // "f16"
+  std::string kv_type;  // "f16"
   Bytes weights_bytes = 0, kv_bytes = 0, compute_bytes = 0, host_bytes = 0;
-  std::string chat_template;              // "default:<name>" or ""
-  bool supports_reasoning = false;        // the template knows a reasoning marker or enable_thinking
-  bool supports_tools = false;            // the template prints tools
-  std::vector<std::string> backends;      // "CPU", with the features in use
-  std::string sandbox;                    // "full", or what is missing
+  std::string chat_template;          // "default:<name>" or ""
+  bool supports_reasoning = false;    // the template knows a reasoning marker or enable_thinking
+  bool supports_tools = false;        // the template prints tools
+  std::vector<std::string> backends;  // "CPU", with the features in use
+  std::string sandbox;                // "full", or what is missing
 };
 
-struct Phase {  // while loading
+struct Phase {          // while loading
   std::string phase;    // "loading_model"
   double progress = 0;  // 0..1
 };
@@ -64,10 +66,11 @@ struct Started {
   std::vector<std::string> warnings;
 };
 
+inline constexpr int kMaxTopLogprobs = 64;
 struct TokenLogprob {
   std::string bytes;  // raw; may be part of a character (hex in JSON)
   float logprob = 0;
-  std::vector<TokenLogprob> top;
+  std::vector<TokenLogprob> top;  // at most kMaxTopLogprobs; these have no `top` of their own
 };
 
 struct StepRun {
@@ -101,20 +104,21 @@ struct Failed {
   std::string code;                 // its code, for example "context-overflow"
   std::string message;
   std::string param;
-  std::string retry = "never";      // never | same_engine | other_engine | after
+  std::string retry = "never";                         // never | same_engine | other_engine | after
   std::int64_t prompt_tokens = 0, context_tokens = 0;  // context-overflow
 };
 
 struct Stats {
-  int slots = 0, sequences = 0;     // sequences: runs that are queued, prefilling or decoding
+  int slots = 0, sequences = 0;  // sequences: runs that are queued, prefilling or decoding
   int queued = 0;
-  std::int64_t cells_used = 0;      // KV cells held by live runs and sticky runs
+  std::int64_t cells_used = 0;  // KV cells held by live runs and sticky runs
   Bytes kv_bytes = 0;
   int fds = 0;
   Bytes resident_bytes = 0;
   std::uint64_t decode_steps = 0, micro_batches = 0;
   std::uint64_t prompt_tokens_total = 0, cached_tokens_total = 0, generated_tokens_total = 0;
-  double decode_tps = 0, prefill_tps = 0;  // by the cost model: one stream at depth 0 / 512 tokens at depth 0; 0 = unknown
+  double decode_tps = 0,
+         prefill_tps = 0;  // by the cost model: one stream at depth 0 / 512 tokens at depth 0; 0 = unknown
 };
 
 struct TokensQuery {  // tokenize `text`, or count the tokens of a rendered request
@@ -131,6 +135,10 @@ struct TokensReply {
 struct Control {
   std::uint64_t id = 0;
   std::string action;  // pause | resume | end_reasoning
+};
+
+struct Cancel {
+  std::uint64_t id = 0;
 };
 
 std::string encode(FrameType hello_direction, const Hello&);  // FrameType::hello or hello_reply

@@ -1,0 +1,272 @@
+// protocol/schema.h
+//
+// The fields of every message, one line each: name on the wire, member, limit. Names and grouping are those
+// of spec 30 section 13.3. Adding a field is adding a line; messages_test.cc fails for a member without one.
+//
+// Elements of long lists have required members, so that a frame cannot describe many more bytes than it has.
+#pragma once
+#include "protocol/fields.h"
+#include "protocol/messages.h"
+
+namespace gezel::protocol {
+
+inline constexpr std::int64_t kMaxSlots = 4096;
+inline constexpr std::int64_t kMaxPathBytes = 16 * 1024;
+inline constexpr std::int64_t kMaxNameBytes = 4096;
+inline constexpr std::int64_t kMaxShortList =
+    4096;  // files, stop strings, backends, sequence breakers, warnings
+inline constexpr std::int64_t kMaxTokenBytes = 64 * 1024;
+
+inline constexpr std::array<std::string_view, 2> kDoneReasons = {"stop", "length"};
+inline constexpr std::array<std::string_view, 3> kProgressStages = {"load", "queued", "prefill"};
+inline constexpr std::array<std::string_view, 4> kRetries = {"never", "same_engine", "other_engine", "after"};
+inline constexpr std::array<std::string_view, 3> kActions = {"pause", "resume", "end_reasoning"};
+
+// -------------------------------------------------------------------------------------------- what a model
+// is asked What a client decides has no limit of its own here: `api` judges it, and the frame's size bounds
+// it.
+
+template <>
+struct Names<prompt::Role> {
+  static constexpr std::array<std::string_view, 5> values = {"system", "developer", "user", "assistant",
+                                                             "tool"};
+};
+template <>
+struct Names<prompt::ContentPart::Kind> {
+  static constexpr std::array<std::string_view, 2> values = {"text", "image"};
+};
+template <>
+struct Names<prompt::ToolChoice> {
+  static constexpr std::array<std::string_view, 2> values = {"auto", "none"};
+};
+template <>
+struct Names<prompt::Lane> {
+  static constexpr std::array<std::string_view, 3> values = {"interactive", "background", "batch"};
+};
+
+void describe(auto& field, like<prompt::ToolCall> auto& call) {
+  field("id", call.id);
+  field.required("name", call.name);
+  field.required("arguments", call.arguments);
+}
+
+void describe(auto& field, like<prompt::ContentPart> auto& part) {
+  field.required("kind", part.kind);
+  field.required("text", part.text);
+}
+
+void describe(auto& field, like<prompt::Message> auto& message) {
+  field.required("role", message.role);
+  field.required("content", message.content);
+  field("reasoning", message.reasoning);
+  field("tool_calls", message.tool_calls);
+  field("tool_call_id", message.tool_call_id);
+  field("name", message.name);
+}
+
+void describe(auto& field, like<prompt::Tool> auto& tool) {
+  field.required("name", tool.name);
+  field.required("json", tool.json);
+}
+
+void describe(auto& field, like<prompt::SamplingOptions> auto& sampling) {
+  field("temperature", sampling.temperature);
+  field("top_k", sampling.top_k);
+  field("top_p", sampling.top_p);
+  field("min_p", sampling.min_p);
+  field("typical_p", sampling.typical_p);
+  field("repeat_penalty", sampling.repeat_penalty);
+  field("presence_penalty", sampling.presence_penalty);
+  field("frequency_penalty", sampling.frequency_penalty);
+  field("repeat_last_n", sampling.repeat_last_n);
+  field("dry_multiplier", sampling.dry_multiplier);
+  field("dry_base", sampling.dry_base);
+  field("dry_allowed_length", sampling.dry_allowed_length);
+  field("dry_penalty_last_n", sampling.dry_penalty_last_n);
+  field("dry_sequence_breakers", sampling.dry_sequence_breakers);
+  field("xtc_probability", sampling.xtc_probability);
+  field("xtc_threshold", sampling.xtc_threshold);
+  field("mirostat", sampling.mirostat);
+  field("mirostat_tau", sampling.mirostat_tau);
+  field("mirostat_eta", sampling.mirostat_eta);
+  field("seed", sampling.seed);
+  field("logit_bias", sampling.logit_bias);
+  field("ignore_eos", sampling.ignore_eos);
+}
+
+void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
+  field("session_key", request.session_key);
+  field("lane", request.lane);
+  field.required("messages", request.messages);
+  field("tools", request.tools);
+  field("tool_choice", request.tool_choice);
+  field("template_kwargs", request.template_kwargs);
+  field("reasoning_effort", request.reasoning_effort);
+  field("sampling", request.sampling);
+  field("max_output_tokens", request.max_output_tokens);
+  field("stop", request.stop);
+  field("logprobs", request.logprobs);
+  field("top_logprobs", request.top_logprobs, up_to(kMaxTopLogprobs));
+}
+
+// ------------------------------------------------------------------------------------------------- daemon to
+// worker
+
+void describe(auto& field, like<Hello> auto& hello) {
+  field.required("protocol", hello.protocol);
+  field.required("build", hello.build, up_to(kMaxNameBytes));
+}
+
+void describe(auto& field, like<Load> auto& load) {
+  field.required("model_path", load.model_path, up_to(kMaxPathBytes));
+  field.required("files", load.files, up_to(kMaxShortList));
+  field("cache_folder", load.cache_folder, up_to(kMaxPathBytes));
+  field.required("slots", load.slots, range(1, kMaxSlots));
+  field.required("ctx_per_slot", load.context_per_slot, at_least(1));
+  field.required("threads", load.threads, range(1, 4096));
+  field("flash_attn", load.flash_attention);
+  field("excluded_buffer_types", load.excluded_buffer_types, up_to(kMaxShortList));
+  field("target_itl_ms", load.target_itl_ms, at_least(0));
+  field("sandbox", load.sandbox);
+  field("chat_template_override", load.chat_template_override);
+}
+
+void describe(auto& field, like<Generate> auto& generate) {
+  field.required("id", generate.id);
+  field.required("request", generate.request);
+}
+
+void describe(auto& field, like<Cancel> auto& cancel) {
+  field.required("id", cancel.id);
+}
+
+void describe(auto& field, like<TokensQuery> auto& query) {
+  field.required("id", query.id);
+  field("text", query.text);
+  field("request", query.request);
+}
+
+void describe(auto& field, like<Control> auto& control) {
+  field.required("id", control.id);
+  field.word("action", control.action, kActions);
+}
+
+// ------------------------------------------------------------------------------------------------- worker to
+// daemon
+
+void describe(auto& field, like<Ready> auto& ready) {
+  field.group("granted", [&](auto& granted) {
+    granted.required("slots", ready.slots, up_to(kMaxSlots));
+    granted.required("ctx_per_slot", ready.context_per_slot, at_least(0));
+    granted.required("flash_attn", ready.flash_attention);
+    granted.required("kv_type", ready.kv_type, up_to(kMaxNameBytes));
+  });
+  field.group("bytes", [&](auto& bytes) {
+    bytes.required("weights", ready.weights_bytes);
+    bytes.required("kv", ready.kv_bytes);
+    bytes.required("compute", ready.compute_bytes);
+    bytes.required("host", ready.host_bytes);
+  });
+  field("chat_template", ready.chat_template, up_to(kMaxNameBytes));
+  field("supports_reasoning", ready.supports_reasoning);
+  field("supports_tools", ready.supports_tools);
+  field("backends", ready.backends, up_to(kMaxShortList));
+  field("sandbox", ready.sandbox, up_to(kMaxNameBytes));
+}
+
+void describe(auto& field, like<Phase> auto& phase) {
+  field.required("phase", phase.phase, up_to(kMaxNameBytes));
+  field("progress", phase.progress, range(0, 1));
+}
+
+void describe(auto& field, like<Started> auto& started) {
+  field.required("id", started.id);
+  field.required("prompt_tokens", started.prompt_tokens, at_least(0));
+  field.required("cached_tokens", started.cached_tokens, at_least(0));
+  field.required("reasoning_open", started.reasoning_open);
+  field("warnings", started.warnings, up_to(kMaxShortList));
+}
+
+// The best alternatives have none of their own.
+void describe(auto& field, like<TokenLogprob> auto& token) {
+  const auto own = [](auto& f, auto& t) {
+    f.hex("bytes", t.bytes, up_to(kMaxTokenBytes));
+    f.required("logprob", t.logprob);
+  };
+  own(field, token);
+  field.list("top", token.top, up_to(kMaxTopLogprobs), own);
+}
+
+void describe(auto& field, like<StepRun> auto& run) {
+  field.required("id", run.id);
+  field.required("text", run.text);
+  field.required("n", run.tokens, at_least(0));
+  field("logprobs", run.logprobs);
+}
+
+void describe(auto& field, like<Step> auto& step) {
+  field.required("runs", step.runs, up_to(kMaxSlots));
+}
+
+void describe(auto& field, like<Progress> auto& progress) {
+  field("id", progress.id);
+  field.word("stage", progress.stage, kProgressStages);
+  field("ahead", progress.ahead, at_least(0));
+  field.required("done", progress.done, at_least(0));
+  field.required("total", progress.total, at_least(0));
+  field.required("decode_steps", progress.decode_steps);
+}
+
+void describe(auto& field, like<Done> auto& done) {
+  field.required("id", done.id);
+  field.word("reason", done.reason, kDoneReasons);
+  field.group("usage", [&](auto& usage) {
+    usage.required("prompt_tokens", done.prompt_tokens, at_least(0));
+    usage.required("completion_tokens", done.completion_tokens, at_least(0));
+    usage.required("cached_tokens", done.cached_tokens, at_least(0));
+  });
+  field.group("timings", [&](auto& timings) {
+    timings.required("prompt_ms", done.prompt_ms, at_least(0));
+    timings.required("predicted_ms", done.predicted_ms, at_least(0));
+    timings.required("prompt_n", done.prompt_n, at_least(0));
+    timings.required("predicted_n", done.predicted_n, at_least(0));
+    timings("draft_n", done.draft_n, at_least(0));
+    timings("draft_n_accepted", done.draft_n_accepted, at_least(0));
+  });
+}
+
+void describe(auto& field, like<Failed> auto& failed) {
+  field("id", failed.id);
+  field.required("kind", failed.kind, up_to(kMaxNameBytes));
+  field.required("code", failed.code, up_to(kMaxNameBytes));
+  field.required("message", failed.message);
+  field("param", failed.param);
+  field.word("retry", failed.retry, kRetries);
+  field("prompt_tokens", failed.prompt_tokens, at_least(0));
+  field("context_tokens", failed.context_tokens, at_least(0));
+}
+
+void describe(auto& field, like<Stats> auto& stats) {
+  field.required("slots", stats.slots, at_least(0));
+  field.required("sequences", stats.sequences, at_least(0));
+  field("queued", stats.queued, at_least(0));
+  field.required("cells_used", stats.cells_used, at_least(0));
+  field.required("kv_bytes", stats.kv_bytes);
+  field.required("fds", stats.fds, at_least(0));
+  field("resident_bytes", stats.resident_bytes);
+  field("decode_steps", stats.decode_steps);
+  field.required("micro_batches", stats.micro_batches);
+  field("prompt_tokens_total", stats.prompt_tokens_total);
+  field("cached_tokens_total", stats.cached_tokens_total);
+  field("generated_tokens_total", stats.generated_tokens_total);
+  field("decode_tps", stats.decode_tps, at_least(0));
+  field("prefill_tps", stats.prefill_tps, at_least(0));
+}
+
+void describe(auto& field, like<TokensReply> auto& reply) {
+  field.required("id", reply.id);
+  field("tokens", reply.tokens, up_to(64 << 20));
+  field.required("count", reply.count, at_least(0));
+}
+
+}  // namespace gezel::protocol
