@@ -1,7 +1,7 @@
 // api/chat.h
 //
-// POST /v1/chat/completions: the request as a type, its validation, and the reply as JSON (spec 10 sections 3 and 6).
-// Pure: bytes in, types or bytes out.
+// POST /v1/chat/completions: the request as a type, its validation, and the reply as JSON (spec 10 sections 3
+// and 6). Pure: bytes in, types or bytes out.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "api/error.h"
-#include "base/result.h"
 #include "engine/engine.h"
 #include "prompt/request.h"
 
@@ -21,10 +20,22 @@ struct ChatRequest {
   bool include_usage = false;
   bool include_reasoning = false;
   bool return_progress = false;
+  bool parallel_tool_calls = true;
+  // session_key holds `prompt_cache_key` as sent; the transport replaces it by affinity_key()
+  // (api/exchange.h).
   prompt::GenerateRequest generate;
 };
 
-// Validates a request body. Every bad field is named, all of them in one message ("path: problem; path: problem").
+// Limits on what a well-formed body may hold; exceeding one is `invalid_body` and names it.
+inline constexpr std::size_t kMaxModelIdBytes = 512;
+inline constexpr std::size_t kMaxStopStrings = 16;
+inline constexpr std::size_t kMaxTools = 1024;
+inline constexpr std::size_t kMaxLogitBias = 4096;
+inline constexpr std::size_t kMaxDryBreakers = 128;
+
+// Validates a request body and translates it (spec 10 section 6.2): system texts joined into one message at
+// the front, text parts joined by line ends. Every bad field is named, all of them in one message ("path:
+// problem; path: problem").
 ApiResult<ChatRequest> parse_chat_request(std::string_view body);
 
 // What every frame of one reply shares.
@@ -32,16 +43,37 @@ struct ChatReplyHead {
   std::string id;  // "chatcmpl-<uuid>"
   std::int64_t created = 0;
   std::string model;
+  std::string system_fingerprint;  // "" = null
   bool include_usage = false;
 };
 
-// One SSE frame each ("data: {...}\n\n"), in the order of spec 10 section 6.6.
-std::string chat_opener(const ChatReplyHead& head);
-std::string chat_content_delta(const ChatReplyHead& head, std::string_view text,
-                               const std::vector<engine::TokenLogprob>& logprobs, bool with_logprobs);
-std::string chat_finish(const ChatReplyHead& head, engine::FinishReason reason, const engine::Done& done);
-std::string chat_usage(const ChatReplyHead& head, const engine::Done& done);
-std::string chat_stream_error(const ApiError& error);
+// The frames of one streamed reply, each one SSE event ("data: {...}\n\n"), in the order of spec 10
+// section 6.6. The constant head and tail are serialised once; a delta only splices its escaped text between
+// them.
+class ChatFrames {
+ public:
+  explicit ChatFrames(const ChatReplyHead& head);
+
+  std::string opener() const;
+  // With `with_logprobs` the choice carries `logprobs` in OpenAI's shape.
+  std::string content(std::string_view text, const std::vector<engine::TokenLogprob>& logprobs,
+                      bool with_logprobs) const;
+  // Prefill progress (return_progress): an empty delta with `prompt_progress` {total, cache, processed,
+  // time_ms}.
+  std::string progress(const engine::Progress& progress, std::int64_t cached_tokens,
+                       std::int64_t time_ms) const;
+  std::string finish(const engine::Done& done) const;  // with `timings`
+  std::string usage(const engine::Done& done) const;   // only with include_usage: choices [], usage
+
+ private:
+  std::string frame(std::string_view choice, std::string_view extra = {}) const;
+
+  std::string head_;        // data: {"id":..., ... ,"choices":[{"index":0,
+  std::string usage_head_;  // data: {"id":..., ... ,"choices":[]
+  std::string usage_null_;  // ,"usage":null or nothing
+};
+
+std::string chat_stream_error(const ApiError& error, std::string_view request_id = {});
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 inline constexpr std::string_view kSseKeepalive = ": keepalive\n\n";
 

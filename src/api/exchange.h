@@ -1,7 +1,7 @@
 // api/exchange.h
 //
-// One HTTP exchange without its socket: what a handler reads and what it writes to. A socket connection and the
-// in-process transport are the two implementations of Response.
+// One HTTP exchange without its socket: what a handler reads and what it writes to. A socket connection and
+// the in-process transport are the two implementations of Response.
 #pragma once
 #include <boost/asio/awaitable.hpp>
 #include <functional>
@@ -17,14 +17,21 @@ namespace asio = boost::asio;
 
 // Header names are lower case.
 using Headers = std::vector<std::pair<std::string, std::string>>;
+// The first value of that name.
 std::optional<std::string_view> find_header(const Headers& headers, std::string_view lower_case_name);
 
 struct Request {
   std::string method;  // "GET"
   std::string target;  // path and query as sent
   Headers headers;
-  std::string body;    // complete, within the route's limit
+  std::string body;  // complete, within the route's limit
   bool in_process = false;
+};
+
+// Why an exchange ends before its answer is complete.
+enum class CancelReason {
+  client_gone,  // nobody reads any more: write nothing
+  stopping,     // the service stops: end the answer with an error now
 };
 
 class Response {
@@ -32,14 +39,22 @@ class Response {
   virtual ~Response() = default;
   // A complete answer. False: the client is gone.
   virtual asio::awaitable<bool> send(int status, Headers headers, std::string body) = 0;
-  // A streamed answer: head, then chunks, then end. write() returns when the chunk left for the socket, so a slow client
-  // slows its own stream only. False: the client is gone, stop.
+  // A streamed answer: head, then chunks, then end. write() returns when the chunk left for the socket, so a
+  // slow client slows its own stream only. False: the client is gone, stop.
   virtual asio::awaitable<bool> start_stream(int status, Headers headers) = 0;
   virtual asio::awaitable<bool> write(std::string chunk) = 0;
   virtual asio::awaitable<void> end_stream() = 0;
   virtual bool started() const = 0;
-  // Calls `on_gone` once if the client disappears before the answer is complete (for sockets: the peer closed or reset).
-  virtual void on_disconnect(std::function<void()> on_gone) = 0;
+  // Calls `on_cancel` at most once, when the client disappears (for sockets: the peer closed or reset) or the
+  // service stops before the answer is complete. At once when that already happened. An empty function
+  // withdraws it.
+  virtual void on_cancel(std::function<void(CancelReason)> on_cancel) = 0;
 };
+
+// The key under which a caller's conversation finds its KV cache again (spec 10 section 17): the headers
+// x-gezel-session, x-gezel-external-conversation-id, then `prompt_cache_key`, then the headers session_id and
+// x-session-id; what is longer than 512 characters is ignored. Keys of different applications never meet. ""
+// = none.
+std::string affinity_key(const Headers& headers, std::string_view prompt_cache_key, std::string_view app_id);
 
 }  // namespace gezel::api

@@ -1,0 +1,33 @@
+// api/chat_parts.h
+//
+// The parts of parse_chat_request(), one concern each. Internal to the module.
+#pragma once
+#include <optional>
+#include <utility>
+
+#include "api/chat.h"
+#include "api/field_reader.h"
+
+namespace gezel::api {
+
+// A request that is well formed but asks for what cannot be done. The first one found is the answer, unless
+// the body also has problems of form, which come first.
+class Refusal {
+ public:
+  void set(ApiError error) {
+    if (!error_) error_ = std::move(error);
+  }
+  const std::optional<ApiError>& get() const { return error_; }
+
+ private:
+  std::optional<ApiError> error_;
+};
+
+// messages -> generate.messages, translated; refuses images and what leaves nothing to answer.
+void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
+// tools and tool_choice.
+void read_tools(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
+// temperature ... logit_bias, seed, ignore_eos.
+void read_sampling(const FieldReader& body, prompt::SamplingOptions& sampling);
+
+}  // namespace gezel::api

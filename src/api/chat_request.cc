@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "api/chat.h"
+#include "api/chat_parts.h"
+#include "api/field_reader.h"
+#include "base/json.h"
+
+namespace gezel::api {
+namespace {
+
+// Fields whose meaning cannot be honoured: refused rather than ignored (spec 10 section 6.1).
+struct UnsupportedField {
+  std::string_view name;
+  std::string_view remedy;
+};
+constexpr std::array kUnsupportedFields{
+    UnsupportedField{"functions", "send `tools` instead"},
+    UnsupportedField{"function_call", "send `tool_choice` instead"},
+    UnsupportedField{"audio", "leave it out; this service answers in text"},
+    UnsupportedField{"web_search_options", "leave it out; this service does not search the web"},
+};
+
+void read_unsupported(const FieldReader& body, Refusal& refusal) {
+  for (const auto& [name, remedy] : kUnsupportedFields) {
+    if (body.field(name) == nullptr) continue;
+    refusal.set(invalid_request("unsupported_parameter", fmt::format("{}: not supported; {}", name, remedy),
+                                std::string(name)));
+  }
+  const auto* modalities = body.array("modalities");
+  if (modalities == nullptr) return;
+  for (std::size_t i = 0; i < modalities->size(); ++i) {
+    const auto* word = (*modalities)[i].if_string();
+    if (word == nullptr) {
+      body.problems().add(body.path_of("modalities", i), "must be a string");
+    } else if (*word != "text") {
+      refusal.set(invalid_request("unsupported_parameter",
+                                  "modalities: only \"text\" is supported; leave the others out",
+                                  "modalities"));
+    }
+  }
+}
+
+void read_limits(const FieldReader& body, prompt::GenerateRequest& generate) {
+  constexpr auto kNoLimit = std::numeric_limits<std::int64_t>::max();
+  const auto old_name = body.integer("max_tokens", 1, kNoLimit);
+  const auto new_name = body.integer("max_completion_tokens", 1, kNoLimit);
+  if (const auto limit = new_name ? new_name : old_name) {
+    generate.max_output_tokens =
+        static_cast<int>(std::min<std::int64_t>(*limit, std::numeric_limits<int>::max()));
+  }
+}
+
+void read_stop(const FieldReader& body, std::vector<std::string>& stop) {
+  const auto* value = body.field("stop");
+  if (value == nullptr) return;
+  if (const auto* text = value->if_string()) {
+    if (text->empty()) return body.problem("stop", "must not be empty");
+    stop.emplace_back(*text);
+    return;
+  }
+  const auto* list = value->if_array();
+  if (list == nullptr) {
+    return body.problem("stop",
+                        fmt::format("must be a string or an array of strings, not {}", kind_name(*value)));
+  }
+  if (list->size() > kMaxStopStrings) {
+    return body.problem("stop",
+                        fmt::format("must have at most {} strings, not {}", kMaxStopStrings, list->size()));
+  }
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const auto* text = (*list)[i].if_string();
+    if (text == nullptr || text->empty()) {
+      body.problems().add(body.path_of("stop", i), "must be a non-empty string");
+    } else {
+      stop.emplace_back(*text);
+    }
+  }
+}
+
+void read_logprobs(const FieldReader& body, prompt::GenerateRequest& generate) {
+  generate.logprobs = body.boolean("logprobs").value_or(false);
+  generate.top_logprobs = static_cast<int>(body.integer("top_logprobs", 0, 20).value_or(0));
+  if (generate.top_logprobs > 0 && !generate.logprobs && !body.field("logprobs")) {
+    body.problem("top_logprobs", "needs `logprobs: true`");
+  }
+}
+
+void read_response_format(const FieldReader& body, Refusal& refusal) {
+  const auto* format = body.object("response_format");
+  if (format == nullptr) return;
+  const FieldReader fields(*format, "response_format", body.problems());
+  const auto type = fields.required_string("type");
+  if (!type || *type == "text") return;
+  if (*type != "json_object" && *type != "json_schema") {
+    return fields.problem("type", "must be \"text\", \"json_object\" or \"json_schema\"");
+  }
+  refusal.set(invalid_request(
+      "unsupported_response_format",
+      fmt::format("response_format: \"{}\" cannot be enforced yet; use {{\"type\":\"text\"}} or leave it out",
+                  *type),
+      "response_format"));
+}
+
+void read_count(const FieldReader& body, Refusal& refusal) {
+  const auto n = body.integer("n", 1, std::numeric_limits<std::int64_t>::max());
+  if (n && *n != 1) {
+    refusal.set(invalid_request(
+        "n_not_supported_v1",
+        fmt::format("n: only 1 is supported, not {}; send several requests instead", *n), "n"));
+  }
+}
+
+void read_model(const FieldReader& body, std::string& model) {
+  const auto text = body.required_string("model");
+  if (!text) return;
+  if (text->find_first_not_of(" \t\r\n") == std::string_view::npos)
+    return body.problem("model", "must not be blank");
+  if (text->size() > kMaxModelIdBytes) {
+    return body.problem("model",
+                        fmt::format("must have at most {} bytes, not {}", kMaxModelIdBytes, text->size()));
+  }
+  model = *text;
+}
+
+}  // namespace
+
+ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
+  auto parsed = parse_json(body_text);
+  if (!parsed) return std::unexpected(invalid_request("invalid_json", parsed.error().message));
+  const auto* object = parsed->if_object();
+  Problems problems;
+  if (object == nullptr) {
+    problems.add("", fmt::format("the body must be a JSON object, not {}", kind_name(*parsed)));
+    return std::unexpected(problems.to_error());
+  }
+
+  const FieldReader body(*object, "", problems);
+  Refusal refusal;
+  ChatRequest request;
+  prompt::GenerateRequest& generate = request.generate;
+
+  read_model(body, request.model);
+  read_unsupported(body, refusal);
+  read_count(body, refusal);
+  read_messages(body, generate, refusal);
+  read_tools(body, generate, refusal);
+  read_response_format(body, refusal);
+  read_sampling(body, generate.sampling);
+  read_limits(body, generate);
+  read_stop(body, generate.stop);
+  read_logprobs(body, generate);
+
+  request.stream = body.boolean("stream").value_or(false);
+  if (const auto* options = body.object("stream_options")) {
+    request.include_usage =
+        FieldReader(*options, "stream_options", problems).boolean("include_usage").value_or(false);
+  }
+  request.include_reasoning = body.boolean("include_reasoning").value_or(false);
+  request.return_progress = body.boolean("return_progress").value_or(false);
+  request.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
+  if (const auto effort = body.string("reasoning_effort")) generate.reasoning_effort = *effort;
+  if (const auto* kwargs = body.object("chat_template_kwargs")) generate.template_kwargs = to_json(*kwargs);
+  if (const auto key = body.string("prompt_cache_key")) generate.session_key = *key;
+
+  if (!problems.empty()) return std::unexpected(problems.to_error());
+  if (refusal.get()) return std::unexpected(*refusal.get());
+  return request;
+}
+
+}  // namespace gezel::api
