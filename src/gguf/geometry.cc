@@ -40,8 +40,8 @@ class Lookup {
     if (const auto value = number(suffix)) return LayerCount{{}, static_cast<double>(*value)};
     auto values = layers(suffix);
     if (!values || values->empty()) return std::nullopt;
-    const double sum = std::accumulate(values->begin(), values->end(), 0.0);
-    return LayerCount{std::move(*values), sum / static_cast<double>(values->size())};
+    const double mean = std::accumulate(values->begin(), values->end(), 0.0) / static_cast<double>(values->size());
+    return LayerCount{std::move(*values), mean};
   }
   std::optional<double> any_number(std::string_view suffix) const { return values_.number_at(key(suffix)); }
 
