@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the system packages that the build needs (Debian 12), and says exactly what is missing when it may not.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+packages=(
+  clang-19 lld-19 libomp-19-dev libclang-rt-19-dev cmake ninja-build ccache pkg-config
+  libboost1.81-dev libboost-json1.81-dev libssl-dev libfmt-dev libspdlog-dev libcli11-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
+  python3 python3-venv ca-certificates
+)
+# Newer toolchains that are already there are used instead of Debian's.
+rust_is_new_enough() {
+  local candidate
+  for candidate in cargo cargo-web; do
+    have "$candidate" && "$candidate" --version | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 87)}' && return 0
+  done
+  return 1
+}
+rust_is_new_enough || packages+=(rustc-web cargo-web)
+have node || packages+=(nodejs)
+have npm || packages+=(npm)
+
+missing=()
+for package in "${packages[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+if ! have apt-get; then
+  die "this set-up knows Debian's packages only; install the equivalents of: ${missing[*]}"
+fi
+if [ "$(id -u)" -ne 0 ]; then
+  die "these packages are missing; run as root: apt-get install --no-install-recommends ${missing[*]}"
+fi
+say "installing system packages: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+quietly "$CACHE/logs/apt-update.log" apt-get update
+quietly "$CACHE/logs/apt-install.log" apt-get install -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,45 @@
+// scheduler/run.h
+//
+// One request's life inside the scheduler. Private to the scheduler.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/utf8.h"
+#include "scheduler/scheduler.h"
+#include "turn/stop_strings.h"
+
+namespace gezel::scheduler {
+
+// `keys` holds the prompt and every sampled token; the first `fed` of them have KV cells in the run's slot,
+// because they were part of a call that succeeded (spec 40 section 11.13). What lies between is pending: fed
+// with the next call.
+struct Scheduler::Run {
+  explicit Run(RunSpec s)
+      : spec(std::move(s)),
+        keys(spec.prompt),
+        prompt_tokens(static_cast<std::int64_t>(keys.size())),
+        stops(spec.stop) {}
+
+  RunSpec spec;
+  std::vector<Token> keys;
+  std::int64_t fed = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached = 0;
+  std::int64_t sampled = 0;
+  std::uint64_t order = 0;  // of arrival
+  int slot = -1;            // -1: waiting for one
+  bool paused = false;
+  bool stop_is_length = false;  // why it ended, once it did
+  bool stopped_by_string = false;
+  std::int64_t reported_ahead = -1;
+  MonotonicTime arrived{}, slot_granted{}, first_token{};
+  Utf8Assembler assembler;
+  turn::StopStrings stops;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(keys.size()); }
+  bool prefilling() const { return slot >= 0 && fed < prompt_tokens; }
+  bool decoding() const { return slot >= 0 && fed >= prompt_tokens; }
+};
+
+}  // namespace gezel::scheduler

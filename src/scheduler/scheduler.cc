@@ -1,0 +1,312 @@
+// The step loop. Which slot a run gets is in slots.cc.
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+#include <span>
+
+#include "costmodel/chunk_plan.h"
+#include "scheduler/run.h"
+
+namespace gezel::scheduler {
+namespace {
+
+constexpr Millis kStarving{60'000};          // a request that waited this long goes first
+constexpr Millis kWholePromptInterval{300};  // between two short prompts that run at once
+
+double milliseconds(MonotonicTime from, MonotonicTime to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink)
+    : options_(options),
+      decoder_(decoder),
+      vocabulary_(std::move(vocabulary)),
+      clock_(clock),
+      sink_(sink),
+      slots_(static_cast<std::size_t>(options.slots)) {}
+
+Scheduler::~Scheduler() = default;
+
+Scheduler::Run* Scheduler::find(RunId id) const {
+  for (const auto& run : runs_) {
+    if (run->spec.id == id) return run.get();
+  }
+  return nullptr;
+}
+
+void Scheduler::submit(RunSpec spec) {
+  if (poisoned_) {
+    sink_.on_failed(spec.id, RunError::engine_failed);
+    return;
+  }
+  runs_.push_back(std::make_unique<Run>(std::move(spec)));
+  runs_.back()->arrived = clock_.now();
+  runs_.back()->order = ++arrivals_;
+  assign_slots();
+}
+
+void Scheduler::cancel(RunId id) {
+  if (Run* run = find(id)) {
+    fail_run(*run, RunError::cancelled);
+    assign_slots();
+  }
+}
+
+void Scheduler::pause(RunId id, bool paused) {
+  if (Run* run = find(id)) run->paused = paused;
+}
+
+bool Scheduler::runnable() const {
+  if (poisoned_) return false;
+  return std::any_of(runs_.begin(), runs_.end(),
+                     [](const auto& run) { return run->prefilling() || (run->decoding() && !run->paused); });
+}
+
+void Scheduler::step() {
+  decode_streams();
+  if (!poisoned_) prefill_one();
+  if (!poisoned_) assign_slots();
+}
+
+void Scheduler::decode_streams() {
+  std::vector<Run*> streams;
+  for (const Slot& slot : slots_) {
+    if (slot.run != nullptr && slot.run->decoding() && !slot.run->paused) streams.push_back(slot.run);
+  }
+  if (streams.empty() || decode_rows_of(streams) || poisoned_) return;
+  // The batch was refused as a whole, which should be impossible. One call per run finds the offender; the
+  // others go on.
+  for (Run* run : streams) {
+    if (!decode_rows_of({run}) && !poisoned_) fail_run(*run, RunError::internal);
+  }
+}
+
+// One call with the pending tokens of `runs`, which are in slot order. False: the engine refused it, nothing
+// has changed.
+bool Scheduler::decode_rows_of(const std::vector<Run*>& runs) {
+  rows_.clear();
+  std::vector<int> last_row;
+  std::int64_t depth = 0;
+  for (Run* run : runs) {
+    for (std::int64_t at = run->fed; at < run->size(); ++at) {
+      rows_.push_back(
+          {run->keys[static_cast<std::size_t>(at)], static_cast<std::int32_t>(at), run->slot, false});
+    }
+    rows_.back().logits = true;
+    last_row.push_back(static_cast<int>(rows_.size()) - 1);
+    depth = std::max(depth, run->fed);
+  }
+  const MonotonicTime began = clock_.now();
+  const llama::DecodeCode code = decoder_.decode(rows_);
+  decode_steps_.fetch_add(1, std::memory_order_relaxed);
+  if (code == llama::DecodeCode::failed) {
+    poison();
+    return false;
+  }
+  if (code != llama::DecodeCode::ok) return false;
+  std::vector<Emission> emissions;
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i]->fed = runs[i]->size();
+  costs_.observe_decode(static_cast<int>(rows_.size()), depth, milliseconds(began, clock_.now()));
+  std::vector<Run*> ended;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (take_token(*runs[i], last_row[i], emissions)) ended.push_back(runs[i]);
+  }
+  sink_.on_emissions(std::move(emissions));
+  for (Run* run : ended) finish(*run, run->stop_is_length);
+  return true;
+}
+
+void Scheduler::prefill_one() {
+  Run* run = next_prompt();
+  if (run == nullptr) return;
+
+  costmodel::ChunkQuestion question;
+  question.prompt_depth = run->fed;
+  question.remaining = run->prompt_tokens - run->fed;
+  question.tiles_of_64 = options_.tiles_of_64;
+  question.batch_tokens = options_.batch_tokens;
+  question.target_ms = options_.target_itl_ms;
+  question.whole_prompt_allowed = clock_.now() - last_whole_prompt_ >= kWholePromptInterval;
+  question.prompts_waiting = 0;
+  for (const auto& other : runs_) {
+    if (other->decoding() && !other->paused) {
+      ++question.streams;
+      question.stream_depth = std::max(question.stream_depth, other->fed);
+    } else if (!other->decoding()) {
+      ++question.prompts_waiting;
+    }
+  }
+  const costmodel::ChunkAnswer chunk = costmodel::plan_chunk(question, costs_);
+  if (chunk.whole_prompt) last_whole_prompt_ = clock_.now();
+
+  const std::int64_t end = run->fed + std::min(chunk.tokens, options_.batch_tokens);
+  const bool completes = end == run->prompt_tokens;
+  rows_.clear();
+  for (std::int64_t at = run->fed; at < end; ++at) {
+    rows_.push_back(
+        {run->keys[static_cast<std::size_t>(at)], static_cast<std::int32_t>(at), run->slot, false});
+  }
+  rows_.back().logits = completes;
+
+  {
+    const std::lock_guard lock(abort_mutex_);
+    prefilling_ = run->spec.id;
+  }
+  const MonotonicTime began = clock_.now();
+  const llama::DecodeCode code = decoder_.decode(rows_);
+  {
+    const std::lock_guard lock(abort_mutex_);
+    prefilling_ = 0;
+    abort_.store(false);
+  }
+  decode_steps_.fetch_add(1, std::memory_order_relaxed);
+  switch (code) {
+    case llama::DecodeCode::ok:
+      break;
+    case llama::DecodeCode::aborted:
+      // Completed micro-batches remain; the cancel that caused this follows. A run that was not meant goes on
+      // from there.
+      run->fed = std::clamp<std::int64_t>(decoder_.position_max(run->slot) + 1, 0, run->prompt_tokens - 1);
+      if (!decoder_.remove(run->slot, static_cast<std::int32_t>(run->fed), -1)) {
+        decoder_.remove(run->slot, -1, -1);
+        run->fed = 0;
+      }
+      return;
+    case llama::DecodeCode::failed:
+      poison();
+      return;
+    case llama::DecodeCode::no_space:
+    case llama::DecodeCode::bad_batch:
+      fail_run(*run, RunError::internal);
+      return;
+  }
+  costs_.observe_prefill(end - run->fed, run->fed, milliseconds(began, clock_.now()));
+  run->fed = end;
+  sink_.on_prefill(run->spec.id, run->fed, run->prompt_tokens);
+  if (!completes) return;
+  std::vector<Emission> emissions;
+  const bool ended = take_token(*run, static_cast<int>(rows_.size()) - 1, emissions);
+  sink_.on_emissions(std::move(emissions));
+  if (ended) finish(*run, run->stop_is_length);
+}
+
+bool Scheduler::take_token(Run& run, int row, std::vector<Emission>& emissions) {
+  const sampling::Sampled sampled = run.spec.sampler.sample(decoder_.logits(row), {}, run.spec.top_logprobs);
+  if (run.sampled++ == 0) run.first_token = clock_.now();
+  ++generated_tokens_;
+
+  Emission emission{.id = run.spec.id, .text = {}, .tokens = 1, .logprobs = {}};
+  bool ended = false;
+  if (sampled.token < 0 || vocabulary_.is_end(sampled.token)) {
+    ended = true;
+  } else {
+    run.spec.sampler.accept(sampled.token);
+    run.keys.push_back(sampled.token);
+    if (run.spec.top_logprobs >= 0)
+      emission.logprobs.push_back({sampled.token, sampled.logprob, sampled.top});
+    auto out = run.stops.feed(run.assembler.feed(vocabulary_.piece(sampled.token)));
+    emission.text = std::move(out.text);
+    if (out.matched) {
+      ended = true;
+      run.stopped_by_string = true;
+    } else if ((run.spec.max_tokens && run.sampled >= *run.spec.max_tokens) ||
+               run.size() > options_.context_per_slot) {
+      ended = true;
+      run.stop_is_length = true;
+    }
+  }
+  if (ended && !run.stopped_by_string) {
+    // Whatever was held back can no longer become a character or a stop string.
+    auto out = run.stops.feed(run.assembler.finish());
+    emission.text += out.text;
+    if (!out.matched) emission.text += run.stops.finish();
+  }
+  emissions.push_back(std::move(emission));
+  return ended;
+}
+
+void Scheduler::finish(Run& run, bool length) {
+  RunResult result;
+  result.id = run.spec.id;
+  result.length = length;
+  result.prompt_tokens = run.prompt_tokens;
+  result.cached_tokens = run.cached;
+  result.completion_tokens = run.sampled;
+  result.prompt_ms = milliseconds(run.slot_granted, run.first_token);
+  result.predicted_ms = milliseconds(run.first_token, clock_.now());
+  release(run);
+  sink_.on_done(result);
+}
+
+void Scheduler::fail_run(Run& run, RunError error) {
+  const RunId id = run.spec.id;
+  release(run);
+  sink_.on_failed(id, error);
+}
+
+// Takes the run out; its fed cells stay in the slot as the sticky run.
+void Scheduler::release(Run& run) {
+  if (run.slot >= 0) {
+    Slot& slot = slots_[static_cast<std::size_t>(run.slot)];
+    run.keys.resize(static_cast<std::size_t>(run.fed));
+    slot.tokens = std::move(run.keys);
+    slot.run = nullptr;
+    slot.last_used = ++use_counter_;
+  }
+  std::erase_if(runs_, [&](const auto& other) { return other.get() == &run; });
+}
+
+void Scheduler::poison() {
+  poisoned_ = true;
+  while (!runs_.empty()) fail_run(*runs_.front(), RunError::engine_failed);
+}
+
+void Scheduler::request_abort(RunId id) {
+  const std::lock_guard lock(abort_mutex_);
+  if (id != 0 && prefilling_ == id) abort_.store(true);
+}
+
+// Order among waiting prompts: who starves, then the lane, then the longest reused head (its cells are warm),
+// then arrival.
+bool Scheduler::before(const Run& a, const Run& b) const {
+  const MonotonicTime now = clock_.now();
+  const bool a_starves = now - a.arrived >= kStarving;
+  const bool b_starves = now - b.arrived >= kStarving;
+  if (a_starves != b_starves) return a_starves;
+  if (!a_starves && a.spec.lane != b.spec.lane) return a.spec.lane < b.spec.lane;
+  if (!a_starves && a.cached != b.cached) return a.cached > b.cached;
+  return a.order < b.order;
+}
+
+Scheduler::Run* Scheduler::next_prompt() {
+  Run* best = nullptr;
+  for (const auto& run : runs_) {
+    if (run->prefilling() && (best == nullptr || before(*run, *best))) best = run.get();
+  }
+  return best;
+}
+
+Statistics Scheduler::statistics() const {
+  Statistics out;
+  out.slots = options_.slots;
+  out.sequences = static_cast<int>(runs_.size());
+  for (const auto& run : runs_) {
+    if (run->slot < 0) {
+      ++out.queued;
+    } else {
+      out.cells_used += run->fed;
+    }
+  }
+  for (const Slot& slot : slots_) {
+    if (slot.run == nullptr) out.cells_used += static_cast<std::int64_t>(slot.tokens.size());
+  }
+  out.decode_steps = decode_steps_.load(std::memory_order_relaxed);
+  out.prompt_tokens = prompt_tokens_;
+  out.cached_tokens = cached_tokens_;
+  out.generated_tokens = generated_tokens_;
+  return out;
+}
+
+}  // namespace gezel::scheduler

@@ -1,0 +1,198 @@
+// scheduler/scheduler.h
+//
+// Continuous batching over the slots of one context, one stream of KV cells per slot (layout S of spec 40
+// section 11.0).
+//
+// A step is at most two calls that never share tokens (section 11.12): first the pending tokens of every
+// decoding run, in ascending slot order, sampled and emitted at once; then one chunk of one waiting prompt,
+// sized so that the decoding runs keep their pace. A conversation that continues finds its cells in its slot
+// and computes only what is new.
+//
+// Everything here happens on the decode thread, except request_abort().
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "costmodel/cost_model.h"
+#include "llama/llama.h"
+#include "prompt/request.h"
+#include "sampling/sampler.h"
+
+namespace gezel::scheduler {
+
+using Token = std::int32_t;
+using RunId = std::uint64_t;
+
+// What the scheduler needs of a context. `llama::Context` is the real one.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  virtual llama::DecodeCode decode(std::span<const llama::Row> rows) = 0;
+  virtual std::span<const float> logits(int row) = 0;
+  virtual bool remove(int slot, std::int32_t from, std::int32_t to) = 0;
+  virtual std::int32_t position_min(int slot) = 0;
+  virtual std::int32_t position_max(int slot) = 0;
+};
+
+// What the scheduler needs of a vocabulary.
+struct Vocabulary {
+  std::function<std::string_view(Token)> piece;  // bytes of a token; "" for control tokens
+  std::function<bool(Token)> is_end;             // ends a generation
+};
+
+struct Options {
+  int slots = 1;
+  std::int64_t context_per_slot = 0;  // tokens
+  std::int64_t batch_tokens = 2048;
+  int sliding_window = 0;    // tokens; 0: full attention
+  bool recurrent = false;    // memory that cannot be cut at any token
+  bool tiles_of_64 = false;  // flash attention on a CPU
+  double target_itl_ms = 130;
+};
+
+struct RunSpec {
+  RunId id = 0;
+  std::vector<Token> prompt;               // not empty, shorter than the context
+  std::optional<std::int64_t> max_tokens;  // unset: until the model stops or the window is full
+  sampling::Sampler sampler;               // has accepted the prompt
+  std::vector<std::string> stop;
+  int top_logprobs = -1;  // < 0: none
+  prompt::Lane lane = prompt::Lane::interactive;
+};
+
+struct TokenLogprob {
+  Token token = 0;
+  float logprob = 0;
+  std::vector<sampling::Candidate> top;
+};
+
+// What one run produced in one step.
+struct Emission {
+  RunId id = 0;
+  std::string text;  // complete UTF-8 that no stop string can take back
+  int tokens = 0;
+  std::vector<TokenLogprob> logprobs;
+};
+
+struct RunResult {
+  RunId id = 0;
+  bool length = false;  // stopped by max_tokens or a full window, not by the model or a stop string
+  std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  double prompt_ms = 0, predicted_ms = 0;  // slot to first token; first token to last
+};
+
+enum class RunError {
+  cancelled,
+  internal,       // the engine refused this run's rows: our bug
+  engine_failed,  // the backend failed; the worker must end
+};
+
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void on_emissions(std::vector<Emission> emissions) = 0;
+  // The run has a slot; called once with done = the cached tokens, then after each chunk.
+  virtual void on_prefill(RunId id, std::int64_t done, std::int64_t total) = 0;
+  // The run's place among those waiting for a slot changed.
+  virtual void on_queued(RunId id, std::int64_t ahead) = 0;
+  virtual void on_done(const RunResult& result) = 0;
+  virtual void on_failed(RunId id, RunError error) = 0;
+};
+
+struct Statistics {
+  int slots = 0, sequences = 0, queued = 0;
+  std::int64_t cells_used = 0;
+  std::uint64_t decode_steps = 0;
+  std::uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+};
+
+class Scheduler {
+ public:
+  Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink);
+  ~Scheduler();
+
+  void submit(RunSpec spec);
+  // Ends a run before the next step. Its fed cells stay in the slot for whoever continues there. Unknown ids:
+  // nothing.
+  void cancel(RunId id);
+  // A paused run keeps its slot and is left out of decode calls.
+  void pause(RunId id, bool paused);
+
+  // Is there anything a step would do?
+  bool runnable() const;
+  void step();
+  // Tokens of `prompt` that a slot could give back if it were submitted now: the forecast of cached_tokens.
+  std::int64_t forecast_cached(std::span<const Token> prompt) const;
+
+  Statistics statistics() const;
+  const costmodel::CostModel& costs() const { return costs_; }
+  // The backend failed: every run got its error and no further step is possible.
+  bool poisoned() const { return poisoned_; }
+
+  // From any thread: if this run's prompt is being computed right now, stop that call early. Follow with
+  // cancel().
+  void request_abort(RunId id);
+  const std::atomic<bool>* abort_flag() const { return &abort_; }
+  std::uint64_t decode_steps() const {
+    return decode_steps_.load(std::memory_order_relaxed);
+  }  // from any thread
+
+ private:
+  struct Run;
+  struct Slot {
+    std::vector<Token> tokens;  // what its cells hold; valid while no run is in it
+    Run* run = nullptr;
+    std::uint64_t last_used = 0;
+  };
+  struct Choice {
+    int slot = -1;
+    std::int64_t keep = 0;
+  };
+
+  void assign_slots();
+  Choice choose_slot(std::span<const Token> prompt) const;
+  std::int64_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
+  void occupy(Run& run, Choice choice);
+  void decode_streams();
+  bool decode_rows_of(const std::vector<Run*>& runs);
+  void prefill_one();
+  Run* next_prompt();
+  // Samples the run's next token from a row of the last call; true when that ended the run.
+  bool take_token(Run& run, int row, std::vector<Emission>& emissions);
+  void finish(Run& run, bool length);
+  void release(Run& run);
+  void fail_run(Run& run, RunError error);
+  void poison();
+  void report_queue();
+  bool before(const Run& a, const Run& b) const;
+  Run* find(RunId id) const;
+
+  Options options_;
+  Decoder& decoder_;
+  Vocabulary vocabulary_;
+  const Clock& clock_;
+  Sink& sink_;
+  costmodel::CostModel costs_;
+  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<Run>> runs_;  // in order of arrival
+  std::vector<llama::Row> rows_;            // of the call being built, reused
+  std::uint64_t use_counter_ = 0, arrivals_ = 0;
+  MonotonicTime last_whole_prompt_{};
+  bool poisoned_ = false;
+  std::atomic<std::uint64_t> decode_steps_{0};
+  std::uint64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
+
+  // The abort flag is armed only while a prompt is computed: a decode call must never be cut short.
+  std::mutex abort_mutex_;
+  RunId prefilling_ = 0;
+  std::atomic<bool> abort_{false};
+};
+
+}  // namespace gezel::scheduler
