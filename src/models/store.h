@@ -1,11 +1,17 @@
 // models/store.h
 //
-// The models installed under <home>/engines/llama-cpp/models (spec 60 sections 7, 8 and 17.1): listing, import, and whether
-// a file is still the one that was installed. Blocking; callers on an event loop use a pool thread.
+// The models installed under <home>/engines/llama-cpp/models (spec 60 sections 7, 8 and 17.1): listing,
+// import, and whether a file is still the one that was installed. Blocking; callers on an event loop use a
+// pool thread.
+//
+// Thread-safe within one process. Between processes the home's instance lock keeps writers apart: the daemon
+// holds it, and the command line takes it for an import without a daemon.
 #pragma once
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,22 +29,24 @@ namespace gezel::models {
 struct InstalledModel {
   std::string id;
   std::string name;
-  std::string installed_at;               // ISO
-  std::string source;                     // catalog | huggingface | import | external | bundle
-  fs::path weights;                       // absolute; the first shard of a split model
-  std::vector<fs::path> files;            // every payload file, absolute
-  Bytes size_bytes = 0;
+  std::string installed_at;     // ISO
+  std::string source;           // catalog | huggingface | import | external | bundle
+  fs::path weights;             // absolute; the first shard of a split model
+  fs::path projector;           // absolute; empty: none was asked for
+  std::vector<fs::path> files;  // every payload file, absolute, in order; the projector last
+  Bytes size_bytes = 0;         // of these files now
   std::string architecture, quantization;
-  std::int64_t context_window = 0;        // trained, 0 = unknown
+  std::int64_t context_window = 0;  // trained, 0 = unknown
   bool chat_template_present = false;
-  std::map<std::string, std::string> sha256;     // payload file name (or absolute path for references) -> digest
-  std::map<std::string, FileStamp> stamps;       // of the same files when they were hashed; empty: not hashed yet
+  std::map<std::string, std::string>
+      sha256;  // payload file name (absolute path for references) -> digest; empty: not hashed yet
+  std::map<std::string, FileStamp> stamps;  // of the same files when they were hashed, or else imported
 };
 
 // A manifest that is there but cannot be used.
 struct UnrecognizedModel {
   std::string id;
-  std::string reason;
+  std::string reason;  // with the path of the file it is about: for local people, not for network clients
   Bytes bytes = 0;
 };
 
@@ -48,9 +56,10 @@ struct Inventory {
 };
 
 struct ImportRequest {
-  std::string path;                 // absolute
-  std::string mode = "reference";   // reference | link | copy | move
-  std::string id, name;             // "" = derived from the file
+  std::string path;  // absolute: a file, any part of a split set, or a folder that holds one model
+  std::string mode = "reference";  // reference | link | copy | move
+  std::string id, name;            // "" = derived from the file
+  std::string mmproj;              // absolute path of a projector to install with it; "" = none
 };
 
 // What a check of the files against the manifest found.
@@ -60,32 +69,61 @@ enum class Integrity {
   unverified,  // never hashed
 };
 
+struct Manifest;
+class Importer;
+
 class ModelStore {
  public:
   ModelStore(fs::path home, const Clock& clock, Entropy& entropy);
 
   Inventory inventory() const;
-  // By exact id. Errors: `model_not_found` (with near misses in the message), `model-invalid` (manifest or files unusable:
-  // says which and why; for references also a missing file).
+  // By exact id. Errors: `model_not_found` (with near misses in the message), `model-invalid` (manifest or
+  // files unusable: says which and why, by file name; a reference's missing file too).
   Result<InstalledModel> find(std::string_view id) const;
   // Ids most like `id`, best first, at most three.
   std::vector<std::string> near_misses(std::string_view id) const;
 
-  // Spec 60 section 17.1. Checks the file by reading its header, publishes atomically. `progress` gets bytes hashed or
-  // copied and may return false to cancel. link/copy/move hash at once; reference leaves that to verify().
-  Result<InstalledModel> import(const ImportRequest& request, const std::function<bool(Bytes)>& progress = {});
+  // Spec 60 section 17.1. Checks the file by reading its header, publishes atomically. `progress` gets bytes
+  // hashed or copied and may return false to cancel. link/copy/move hash at once; reference leaves that to
+  // verify(). A source that changed since its last import, or whose model cannot be used, is recorded anew
+  // under its id. Errors (kind, code): invalid: invalid-model-id, invalid_mode, invalid_path, file_not_found,
+  // not_a_model, missing_parts, inside_store, unsupported_backend, unreadable and those of the GGUF reader;
+  // conflict: already_imported, model_exists; io: insufficient_disk, io_error.
+  Result<InstalledModel> import(const ImportRequest& request,
+                                const std::function<bool(Bytes)>& progress = {});
+  // The model files behind a path: the file itself, or every model in a folder; each can be imported on its
+  // own.
+  Result<std::vector<fs::path>> importable(std::string_view path) const;
 
   Integrity check(const InstalledModel& model) const;
-  // Reads and hashes every file, records digests and stamps in the manifest. A digest that differs from the recorded one is
-  // `model-invalid` with both digests, and the model is refused until it is imported again.
+  // Reads and hashes every file, records digests and stamps in the manifest. A digest that differs from the
+  // recorded one is `model-invalid` with both digests, and the model is refused until it is imported again.
   Result<> verify(const InstalledModel& model, const std::function<bool(Bytes)>& progress = {});
 
+  // Cleans up after a crash in mid-import: at start, and before each import.
+  void recover();
+
   fs::path root() const { return root_; }
+  // How much space is free for a path; the default asks the file system. For tests of full disks.
+  void set_free_space_probe(std::function<std::optional<Bytes>(const fs::path&)> probe);
 
  private:
+  // Why a model cannot be used, for local people (with paths) and for the network (without).
+  struct Unusable {
+    std::string reason, public_reason;
+  };
+  std::expected<Manifest, Unusable> load(const std::string& id) const;
+  std::vector<std::string> ids() const;  // of every folder that has a manifest
+  friend class Importer;
+
   fs::path home_, root_;
   const Clock& clock_;
   Entropy& entropy_;
+  std::function<std::optional<Bytes>(const fs::path&)> free_space_;
+  // Guards importing_ and every change of the folders in root_, because imports and checks run on pool
+  // threads.
+  mutable std::mutex mutex_;
+  std::vector<std::string> importing_;  // ids being staged
 };
 
 }  // namespace gezel::models
