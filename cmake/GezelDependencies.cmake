@@ -17,6 +17,12 @@ else()
   endif()
   find_package(llama REQUIRED PATHS "${GEZEL_LLAMA_PREFIX}" NO_DEFAULT_PATH)
 endif()
+# Its OpenMP is needed for linking only: compiled with -fopenmp, our files could not share the precompiled header.
+foreach(target OpenMP::OpenMP_C OpenMP::OpenMP_CXX)
+  if(TARGET ${target})
+    set_target_properties(${target} PROPERTIES INTERFACE_COMPILE_OPTIONS "")
+  endif()
+endforeach()
 
 if(NOT EXISTS "${GEZEL_BRIDGE_LIBRARY}")
   message(FATAL_ERROR "GEZEL_BRIDGE_LIBRARY is not set; configure through `make build`, which builds the Rust bridge first")

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,6 +25,9 @@ namespace gezel::llama {
 
 using Token = std::int32_t;
 
+// Far above any context window; the library counts bytes and tokens in 32 bits.
+inline constexpr std::size_t kMaxTokenizeBytes = 256 * kMiB;
+
 // Starts the library once for the process; its log goes to ours. Safe to call again.
 void initialize();
 // Version and build of the linked library.
@@ -38,7 +42,9 @@ class Vocab {
   Token bos() const;  // -1: none
   Token eos() const;
   bool adds_bos() const;
-  bool is_end_of_generation(Token token) const { return eog_[static_cast<std::size_t>(token)]; }
+  bool is_end_of_generation(Token token) const {
+    return token >= 0 && token < size_ && eog_[static_cast<std::size_t>(token)];
+  }
   bool is_control(Token token) const;
   const std::vector<Token>& end_of_generation() const { return eog_list_; }
   // Bytes of a token as they appear in output; control tokens give "" unless `special`.
@@ -47,7 +53,9 @@ class Vocab {
   // The token whose text is exactly `text` and that is a control or user-defined token, or -1.
   Token find_special(std::string_view text) const;
   // `parse_special`: control tokens written in the text become tokens. `add_special`: add what the vocabulary asks for
-  // (beginning-of-text) — but not a second beginning-of-text when the text begins with it.
+  // (beginning-of-text) — but not a second beginning-of-text when the text begins with it. An end-of-text is never added.
+  // Any bytes are accepted: where the vocabulary insists on UTF-8, ill-formed parts become U+FFFD. Text of more than
+  // kMaxTokenizeBytes gives no tokens. Never throws; may be called from any thread.
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
 
  private:
@@ -57,19 +65,24 @@ class Vocab {
   std::vector<Token> eog_list_;
   std::vector<std::string> pieces_;  // of every token, control tokens included; filled at load
   std::vector<bool> control_;
+  std::vector<bool> hidden_;  // control and unknown tokens: no output text
+  std::map<std::string, Token, std::less<>> special_;
 };
 
 struct ModelOptions {
   std::string path;
   bool use_mmap = true;
   bool vocab_only = false;
-  std::vector<std::string> excluded_buffer_types;  // of the self-test; "CPU" extra buffer types such as "AMX", "CPU_REPACK"
+  // Of the self-test: names of weight layouts not to be used ("AMX", "CPU_REPACK"), or "CPU:<type>" when even the plain layout
+  // computes a weight type wrong: a model with such tensors is refused.
+  std::vector<std::string> excluded_buffer_types;
   std::function<bool(float)> progress;             // 0..1; false cancels
 };
 
 class Model {
  public:
-  // Errors: code `model-invalid` with what the library said about the file, `engine-out-of-memory`.
+  // Errors: `model-invalid` with what the library said about the file, `engine-out-of-memory`, `engine-unusable` (the
+  // self-test excluded what the model needs), `cancelled`. Messages name the file without its folder. One load at a time.
   static Result<std::unique_ptr<Model>> load(const ModelOptions& options);
   ~Model();
   Model(const Model&) = delete;
@@ -97,7 +110,7 @@ struct ContextOptions {
   std::int64_t context_per_slot = 2048;
   int threads = 1;
   bool flash_attention = false;
-  int batch_tokens = 2048;   // n_batch
+  int batch_tokens = 2048;  // n_batch: rows of one decode() at most
   int micro_batch_tokens = 512;
 };
 
@@ -114,14 +127,17 @@ enum class DecodeCode { ok, no_space, aborted, bad_batch, failed };
 
 class Context {
  public:
-  // Errors: `engine-out-of-memory`, `engine-internal`.
+  // The model must outlive it. Errors: `engine-out-of-memory`, `engine-internal`.
   static Result<std::unique_ptr<Context>> create(const Model& model, const ContextOptions& options);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
+  // `rows` are validated first: `bad_batch` for none or more than batch_tokens(), more than max_outputs() that ask for logits,
+  // a token, slot or position outside its range, and for positions that do not continue their slot. Allocates nothing itself.
   DecodeCode decode(std::span<const Row> rows);
-  // Logits of the row at `index` of the last decode (index in `rows`; it must have asked for them).
+  // Logits of the row at `index` of the last decode (index in `rows`; it must have asked for them, otherwise empty). Valid until
+  // the next decode.
   std::span<const float> logits(int index) const;
 
   // Removes positions [from, to) of a slot; to < 0: to the end. False: the memory cannot be cut there.
@@ -132,8 +148,11 @@ class Context {
   void set_abort_flag(const std::atomic<bool>* flag);
 
   int slots() const;
-  std::int64_t context_per_slot() const;
+  std::int64_t context_per_slot() const;  // granted: what was asked, padded up to a multiple of 256
+  int batch_tokens() const;               // granted: at most slots × context
+  int max_outputs() const;                // rows with logits in one decode
   std::uint64_t micro_batches() const;  // estimated calls of the compute graph so far; 0 when unknown
+  // As the library reports them; 0 when the linked library cannot tell.
   Bytes kv_bytes() const;
   Bytes compute_bytes() const;
 
