@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# `make bench`: our figures beside those of llama-bench and llama-server of the same libllama, in one run, with ratios.
+#   bench/run.sh [SCENARIO...]   default: all of bench/bench.py
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+"$ROOT/scripts/build.sh" gezel gezel-engine
+"$ROOT/scripts/fetch.sh" models
+peers="$("$ROOT/scripts/llama.sh" peers)"
+exec "$("$ROOT/scripts/python.sh")/bin/python" "$ROOT/bench/bench.py" \
+  --gezel "$BUILD/release/bin/gezel" --peers "$peers/bin" --models "$CACHE/models" "$@"
