@@ -1,0 +1,49 @@
+// worker/commands.h
+//
+// What the decode thread is told, by the reader and by the intake, between two steps.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <variant>
+
+#include "scheduler/scheduler.h"
+#include "worker/intake.h"
+
+namespace gezel::worker {
+
+struct Cancel {
+  scheduler::RunId id;
+};
+struct Pause {
+  scheduler::RunId id;
+  bool paused;
+};
+struct StatsQuery {};
+struct Stop {};
+using Command = std::variant<Prepared, Cancel, Pause, StatsQuery, Stop>;
+
+class Commands {
+ public:
+  void push(Command command) {
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(command));
+    }
+    wake_.notify_one();
+  }
+  // Everything that waits. With `wait`: blocks until there is something.
+  std::deque<Command> take(bool wait) {
+    std::unique_lock lock(mutex_);
+    if (wait) wake_.wait(lock, [this] { return !queue_.empty(); });
+    return std::exchange(queue_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Command> queue_;
+};
+
+}  // namespace gezel::worker

@@ -1,0 +1,72 @@
+#include "worker/decode_loop.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace gezel::worker {
+namespace {
+
+// The sandbox hides /proc, so descriptors are counted by asking for each.
+constexpr int kDescriptorsAsked = 1024;
+
+int count_open_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < kDescriptorsAsked; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
+  return count;
+}
+
+Bytes resident_bytes(int statm_fd) {
+  char text[128] = {};
+  if (::pread(statm_fd, text, sizeof text - 1, 0) <= 0) return 0;
+  unsigned long long total = 0, resident = 0;
+  if (std::sscanf(text, "%llu %llu", &total, &resident) != 2) return 0;
+  return resident * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace
+
+void DecodeLoop::run() {
+  while (!stopping_ && !scheduler_.poisoned()) {
+    for (Command& command : commands_.take(!scheduler_.runnable())) {
+      std::visit([this](auto& body) { apply(body); }, command);
+    }
+    if (!stopping_ && scheduler_.runnable()) scheduler_.step();
+  }
+}
+
+void DecodeLoop::apply(Prepared& prepared) {
+  protocol::Started started;
+  started.id = prepared.run.id;
+  started.prompt_tokens = static_cast<std::int64_t>(prepared.run.prompt.size());
+  started.cached_tokens = scheduler_.forecast_cached(prepared.run.prompt);
+  started.reasoning_open = prepared.reasoning_open;
+  started.warnings = std::move(prepared.warnings);
+  outbox_.push(std::move(started));
+  scheduler_.submit(std::move(prepared.run));
+}
+
+void DecodeLoop::apply(const StatsQuery&) {
+  const scheduler::Statistics figures = scheduler_.statistics();
+  protocol::Stats stats;
+  stats.slots = figures.slots;
+  stats.sequences = figures.sequences;
+  stats.queued = figures.queued;
+  stats.cells_used = figures.cells_used;
+  stats.kv_bytes = context_.kv_bytes();
+  stats.fds = count_open_descriptors();
+  stats.resident_bytes = resident_bytes(statm_fd_);
+  stats.decode_steps = figures.decode_steps;
+  stats.micro_batches = context_.micro_batches();
+  stats.prompt_tokens_total = figures.prompt_tokens;
+  stats.cached_tokens_total = figures.cached_tokens;
+  stats.generated_tokens_total = figures.generated_tokens;
+  const costmodel::CostModel& costs = scheduler_.costs();
+  if (costs.knows_decode()) stats.decode_tps = 1000 / std::max(costs.decode_ms(1, 0), 1e-3);
+  if (costs.knows_prefill()) stats.prefill_tps = 512'000 / std::max(costs.prefill_ms(512, 0), 1e-3);
+  outbox_.push(stats);
+}
+
+}  // namespace gezel::worker

@@ -1,0 +1,35 @@
+// worker/frame_sink.h
+//
+// What the scheduler reports, as frames to the daemon.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "llama/llama.h"
+#include "scheduler/scheduler.h"
+#include "worker/outbox.h"
+
+namespace gezel::worker {
+
+class FrameSink final : public scheduler::Sink {
+ public:
+  FrameSink(Outbox& outbox, const llama::Vocab& vocab, std::function<std::uint64_t()> decode_steps)
+      : outbox_(outbox), vocab_(vocab), decode_steps_(std::move(decode_steps)) {}
+
+  void on_emissions(std::vector<scheduler::Emission> emissions) override;
+  void on_prefill(scheduler::RunId id, std::int64_t done, std::int64_t total) override;
+  void on_queued(scheduler::RunId id, std::int64_t ahead) override;
+  void on_done(const scheduler::RunResult& result) override;
+  void on_failed(scheduler::RunId id, scheduler::RunError error) override;
+
+ private:
+  void progress(scheduler::RunId id, const char* stage, std::int64_t ahead, std::int64_t done,
+                std::int64_t total);
+
+  Outbox& outbox_;
+  const llama::Vocab& vocab_;
+  std::function<std::uint64_t()> decode_steps_;
+};
+
+}  // namespace gezel::worker

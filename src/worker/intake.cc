@@ -1,0 +1,197 @@
+#include "worker/intake.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <random>
+
+namespace gezel::worker {
+namespace {
+
+protocol::Failed failure(std::uint64_t id, std::string kind, const Error& error) {
+  protocol::Failed failed;
+  failed.id = id;
+  failed.kind = std::move(kind);
+  failed.code = error.code;
+  failed.message = error.message;
+  failed.param = error.param;
+  return failed;
+}
+
+protocol::Failed cancelled(std::uint64_t id) {
+  return failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}});
+}
+
+}  // namespace
+
+Intake::Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
+               Outbox& outbox, std::function<void(Prepared)> deliver)
+    : options_(std::move(options)),
+      vocab_(vocab),
+      template_(chat_template),
+      outbox_(outbox),
+      deliver_(std::move(deliver)),
+      thread_([this] { run(); }) {}
+
+Intake::~Intake() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Intake::submit(protocol::Generate request) {
+  {
+    const std::lock_guard lock(mutex_);
+    here_.emplace(request.id, false);
+    queue_.emplace_back(std::move(request));
+  }
+  wake_.notify_one();
+}
+
+void Intake::submit(protocol::TokensQuery query) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.emplace_back(std::move(query));
+  }
+  wake_.notify_one();
+}
+
+bool Intake::cancel(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = here_.find(id);
+  if (found == here_.end()) return false;
+  found->second = true;
+  return true;
+}
+
+void Intake::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+    if (stopping_) return;
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    if (auto* generate = std::get_if<protocol::Generate>(&item)) {
+      prepare(std::move(*generate));
+    } else {
+      answer(std::get<protocol::TokensQuery>(item));
+    }
+    lock.lock();
+  }
+}
+
+std::vector<llama::Token> Intake::tokenize(const std::string& text) const {
+  return vocab_.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
+}
+
+void Intake::prepare(protocol::Generate request) {
+  const std::uint64_t id = request.id;
+  std::optional<protocol::Failed> failed;
+  std::optional<Prepared> prepared;
+  {
+    const std::lock_guard lock(mutex_);
+    if (here_[id]) failed = cancelled(id);
+  }
+  if (!failed) {
+    auto rendered = template_.render(request.request);
+    if (!rendered) {
+      const bool bad_request = rendered.error().code == "invalid-request";
+      failed = failure(id, bad_request ? "invalid_request" : "template_rejected", rendered.error());
+    } else {
+      std::vector<llama::Token> tokens = tokenize(rendered->text);
+      const auto count = static_cast<std::int64_t>(tokens.size());
+      if (tokens.empty()) {
+        failed = failure(
+            id, "invalid_request",
+            {ErrorKind::invalid, "invalid-request", "the prompt is empty after rendering", "messages"});
+      } else if (count >= options_.context_per_slot) {
+        failed = failure(
+            id, "context_overflow",
+            {ErrorKind::invalid, "context-overflow",
+             fmt::format(
+                 "the prompt has {} tokens, and with at least one token of answer the window of {} tokens is "
+                 "exceeded; shorten the messages, or load the model with a larger --ctx",
+                 count, options_.context_per_slot),
+             "messages"});
+        failed->prompt_tokens = count;
+        failed->context_tokens = options_.context_per_slot;
+      } else {
+        sampling::Sampler sampler(
+            sampling::resolve(request.request.sampling, options_.recommended, std::random_device{}()),
+            options_.vocab_view);
+        sampler.accept(tokens);
+        std::vector<std::string> stop = std::move(request.request.stop);
+        stop.insert(stop.end(), template_.extra_stops().begin(), template_.extra_stops().end());
+        std::optional<std::int64_t> max_tokens;
+        if (request.request.max_output_tokens) max_tokens = *request.request.max_output_tokens;
+        prepared.emplace(Prepared{
+            scheduler::RunSpec{.id = id,
+                               .prompt = std::move(tokens),
+                               .max_tokens = max_tokens,
+                               .sampler = std::move(sampler),
+                               .stop = std::move(stop),
+                               .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
+                               .lane = request.request.lane},
+            rendered->reasoning_open, std::move(rendered->warnings)});
+      }
+    }
+  }
+  // Under the lock, so that a cancel is either seen here or reaches the scheduler after the run did.
+  const std::lock_guard lock(mutex_);
+  const bool was_cancelled = here_[id];
+  here_.erase(id);
+  if (was_cancelled) {
+    outbox_.push(cancelled(id));
+  } else if (failed) {
+    outbox_.push(std::move(*failed));
+  } else {
+    deliver_(std::move(*prepared));
+  }
+}
+
+void Intake::answer(const protocol::TokensQuery& query) {
+  protocol::TokensReply reply;
+  reply.id = query.id;
+  if (query.text) {
+    reply.tokens = vocab_.tokenize(*query.text, false, true);
+    reply.count = static_cast<std::int64_t>(reply.tokens.size());
+  } else if (query.request) {
+    auto rendered = template_.render(*query.request);
+    if (!rendered) {
+      outbox_.push(failure(query.id, "template_rejected", rendered.error()));
+      return;
+    }
+    reply.count = static_cast<std::int64_t>(tokenize(rendered->text).size());
+  }
+  outbox_.push(std::move(reply));
+}
+
+prompt::SamplingOptions recommended_sampling(const llama::Model& model) {
+  prompt::SamplingOptions out;
+  const auto number = [&](const char* key, auto& target) {
+    const auto text = model.metadata(key);
+    if (!text) return;
+    char* end = nullptr;
+    const double value = std::strtod(text->c_str(), &end);
+    if (end != text->c_str())
+      target = static_cast<typename std::decay_t<decltype(target)>::value_type>(value);
+  };
+  number("general.sampling.temp", out.temperature);
+  number("general.sampling.top_k", out.top_k);
+  number("general.sampling.top_p", out.top_p);
+  number("general.sampling.min_p", out.min_p);
+  number("general.sampling.xtc_probability", out.xtc_probability);
+  number("general.sampling.xtc_threshold", out.xtc_threshold);
+  number("general.sampling.penalty_last_n", out.repeat_last_n);
+  number("general.sampling.penalty_repeat", out.repeat_penalty);
+  number("general.sampling.mirostat", out.mirostat);
+  number("general.sampling.mirostat_tau", out.mirostat_tau);
+  number("general.sampling.mirostat_eta", out.mirostat_eta);
+  return out;
+}
+
+}  // namespace gezel::worker

@@ -1,0 +1,84 @@
+#include "worker/reader.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "protocol/messages.h"
+
+namespace gezel::worker {
+namespace {
+
+using protocol::FrameType;
+
+Result<> not_ready() {
+  return fail(ErrorKind::invalid, "protocol_error", "a request came before `ready`");
+}
+
+}  // namespace
+
+void Reader::attach(Intake* intake, scheduler::Scheduler* scheduler) {
+  const std::lock_guard lock(mutex_);
+  intake_ = intake;
+  scheduler_ = scheduler;
+}
+
+void Reader::run() {
+  while (true) {
+    auto frame = inbox_.next();
+    if (!frame || !*frame) break;
+    if (const auto handled = handle(**frame); !handled) {
+      log_error("the daemon broke the protocol", {{"reason", handled.error().message}});
+      break;
+    }
+  }
+  ::_exit(0);  // a load or a step that is under way is not waited for
+}
+
+Result<> Reader::handle(const protocol::Frame& frame) {
+  const std::lock_guard lock(mutex_);
+  switch (frame.type) {
+    case FrameType::generate: {
+      GEZEL_TRY(auto request, protocol::parse_generate(frame.body));
+      if (intake_ == nullptr) return not_ready();
+      intake_->submit(std::move(request));
+      return {};
+    }
+    case FrameType::tokens: {
+      GEZEL_TRY(auto query, protocol::parse_tokens_query(frame.body));
+      if (intake_ == nullptr) return not_ready();
+      intake_->submit(std::move(query));
+      return {};
+    }
+    case FrameType::cancel: {
+      GEZEL_TRY(const auto id, protocol::parse_cancel(frame.body));
+      if (intake_ == nullptr) return not_ready();
+      if (!intake_->cancel(id)) {
+        scheduler_->request_abort(id);
+        commands_.push(Cancel{id});
+      }
+      return {};
+    }
+    case FrameType::control: {
+      GEZEL_TRY(const auto control, protocol::parse_control(frame.body));
+      if (control.action == "pause" || control.action == "resume") {
+        commands_.push(Pause{control.id, control.action == "pause"});
+      }
+      return {};
+    }
+    case FrameType::ping:
+      outbox_.pong();
+      return {};
+    case FrameType::stats:
+      commands_.push(StatsQuery{});
+      return {};
+    case FrameType::drain:
+      commands_.push(Stop{});
+      return {};
+    default:
+      return fail(ErrorKind::invalid, "protocol_error",
+                  fmt::format("frame type {} is not for a worker", static_cast<int>(frame.type)));
+  }
+}
+
+}  // namespace gezel::worker

@@ -1,0 +1,263 @@
+// Start-up is ordered by what the sandbox allows: the load frame names the files while the process has one
+// thread, Landlock follows at once, then the threads start and seccomp closes the rest, and only then the
+// first byte of the model is read.
+#include "worker/worker.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "llama/llama.h"
+#include "protocol/frame.h"
+#include "protocol/messages.h"
+#include "scheduler/scheduler.h"
+#include "template/chat_template.h"
+#include "worker/commands.h"
+#include "worker/decode_loop.h"
+#include "worker/frame_sink.h"
+#include "worker/inbox.h"
+#include "worker/intake.h"
+#include "worker/outbox.h"
+#include "worker/reader.h"
+#include "worker/sandbox.h"
+
+#ifndef GEZEL_VERSION
+#define GEZEL_VERSION "0"
+#endif
+
+namespace gezel::worker {
+namespace {
+
+using protocol::FrameType;
+
+bool send_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+protocol::Failed load_failure(const Error& error) {
+  protocol::Failed failed;
+  failed.code = error.code;
+  failed.kind = error.code;
+  std::replace(failed.kind.begin(), failed.kind.end(), '-', '_');
+  failed.message = error.message;
+  failed.param = error.param;
+  return failed;
+}
+
+// The context as the scheduler sees it.
+class ContextDecoder final : public scheduler::Decoder {
+ public:
+  explicit ContextDecoder(llama::Context& context) : context_(context) {}
+  llama::DecodeCode decode(std::span<const llama::Row> rows) override { return context_.decode(rows); }
+  std::span<const float> logits(int row) override { return context_.logits(row); }
+  bool remove(int slot, std::int32_t from, std::int32_t to) override {
+    return context_.remove(slot, from, to);
+  }
+  std::int32_t position_min(int slot) override { return context_.position_min(slot); }
+  std::int32_t position_max(int slot) override { return context_.position_max(slot); }
+
+ private:
+  llama::Context& context_;
+};
+
+// Everything that exists once a model is loaded.
+struct Loaded {
+  std::unique_ptr<llama::Model> model;
+  std::unique_ptr<llama::Context> context;
+  std::unique_ptr<chat::ChatTemplate> chat_template;
+  bool flash_attention = false;
+};
+
+Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Clock& clock) {
+  Loaded loaded;
+  double reported = -1;
+  llama::ModelOptions model_options;
+  model_options.path = load.model_path;
+  model_options.excluded_buffer_types = load.excluded_buffer_types;
+  model_options.progress = [&](float progress) {
+    if (progress - reported >= 0.01 || progress >= 1) {
+      reported = progress;
+      outbox.push(protocol::Phase{"loading_model", progress});
+    }
+    return true;
+  };
+  GEZEL_TRY(loaded.model, llama::Model::load(model_options));
+  if (!loaded.model->has_decoder()) {
+    return fail(ErrorKind::invalid, "unsupported-feature",
+                "this model cannot generate text: it has no decoder (it is an embedding model)", "model");
+  }
+
+  // Spec 35 section 2.6: what is known before anything was measured.
+  loaded.flash_attention = load.flash_attention.value_or(loaded.model->head_dimension() > 64);
+  llama::ContextOptions context_options;
+  context_options.slots = load.slots;
+  context_options.context_per_slot = load.context_per_slot;
+  context_options.threads = load.threads;
+  context_options.flash_attention = loaded.flash_attention;
+  GEZEL_TRY(loaded.context, llama::Context::create(*loaded.model, context_options));
+
+  const llama::Vocab& vocab = loaded.model->vocab();
+  chat::TemplateOptions template_options;
+  template_options.source =
+      load.chat_template_override.empty() ? loaded.model->chat_template() : load.chat_template_override;
+  if (vocab.bos() >= 0) template_options.bos_token = vocab.piece(vocab.bos(), true);
+  if (vocab.eos() >= 0) template_options.eos_token = vocab.piece(vocab.eos(), true);
+  template_options.has_special_token = [&vocab](std::string_view text) {
+    return vocab.find_special(text) >= 0;
+  };
+  GEZEL_TRY(loaded.chat_template, chat::ChatTemplate::create(std::move(template_options), clock));
+  return loaded;
+}
+
+protocol::Ready describe(const Loaded& loaded, const std::string& sandbox) {
+  protocol::Ready ready;
+  ready.slots = loaded.context->slots();
+  ready.context_per_slot = loaded.context->context_per_slot();
+  ready.flash_attention = loaded.flash_attention;
+  ready.kv_type = "f16";
+  ready.weights_bytes = loaded.model->size();
+  ready.kv_bytes = loaded.context->kv_bytes();
+  ready.compute_bytes = loaded.context->compute_bytes();
+  ready.chat_template = loaded.chat_template->default_name();
+  ready.supports_reasoning = loaded.chat_template->supports_reasoning();
+  ready.supports_tools = loaded.chat_template->supports_tools();
+  ready.backends = llama::backends();
+  ready.sandbox = sandbox;
+  return ready;
+}
+
+}  // namespace
+
+int run_worker(int fd) {
+  llama::initialize();
+  const Fd statm(
+      ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));  // the sandbox will not let us open it later
+  Inbox inbox(fd);
+  if (!send_all(fd, protocol::encode(FrameType::hello_reply,
+                                     protocol::Hello{protocol::kProtocolVersion, llama::build_info()}))) {
+    return 1;
+  }
+
+  std::optional<protocol::Load> load;
+  while (!load) {
+    auto frame = inbox.next();
+    if (!frame || !*frame) return 0;
+    if ((*frame)->type == FrameType::hello) {
+      const auto hello = protocol::parse_hello((*frame)->body);
+      if (hello && hello->protocol == protocol::kProtocolVersion) continue;
+      // The daemon sees our version in our own hello and explains the mismatch.
+      return 1;
+    }
+    if ((*frame)->type != FrameType::load) {
+      log_error("the daemon sent a frame before the load frame");
+      return 1;
+    }
+    auto parsed = protocol::parse_load((*frame)->body);
+    if (!parsed) {
+      log_error("the load frame is damaged", {{"reason", parsed.error().message}});
+      return 1;
+    }
+    load = std::move(*parsed);
+  }
+
+  std::string sandbox = "off";
+  if (load->sandbox) {
+    if (auto files = restrict_files(load->files, load->cache_folder); !files) {
+      send_all(fd, protocol::encode(load_failure(files.error())));
+      return 1;
+    }
+  }
+
+  std::atomic<scheduler::Scheduler*> scheduler_for_heartbeat{nullptr};
+  Commands commands;
+  const std::function<std::uint64_t()> decode_steps = [&] {
+    const scheduler::Scheduler* scheduler = scheduler_for_heartbeat.load();
+    return scheduler == nullptr ? std::uint64_t{0} : scheduler->decode_steps();
+  };
+  Outbox outbox(fd, decode_steps, [] { ::_exit(0); });
+  Reader reader(inbox, outbox, commands);
+  std::thread([&reader] { reader.run(); }).detach();  // ends the process when the daemon goes away
+  if (load->sandbox) {
+    if (auto calls = restrict_syscalls(); !calls) {
+      outbox.push(load_failure(calls.error()));
+      outbox.flush();
+      ::_exit(1);
+    }
+    sandbox = sandbox_status();
+  }
+
+  const SystemClock clock;
+  auto loaded = load_model(*load, outbox, clock);
+  if (!loaded) {
+    outbox.push(load_failure(loaded.error()));
+    outbox.flush();
+    ::_exit(3);
+  }
+  const llama::Vocab& vocab = loaded->model->vocab();
+
+  ContextDecoder decoder(*loaded->context);
+  scheduler::Options options;
+  options.slots = loaded->context->slots();
+  options.context_per_slot = loaded->context->context_per_slot();
+  options.sliding_window = loaded->model->sliding_window();
+  options.recurrent = loaded->model->recurrent();
+  options.tiles_of_64 = loaded->flash_attention;
+  options.target_itl_ms = load->target_itl_ms;
+  FrameSink sink(outbox, vocab, decode_steps);
+  scheduler::Scheduler scheduler(
+      options, decoder,
+      {[&vocab](scheduler::Token token) { return vocab.piece(token); },
+       [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
+      clock, sink);
+  loaded->context->set_abort_flag(scheduler.abort_flag());
+  scheduler_for_heartbeat = &scheduler;
+
+  auto view = std::make_shared<sampling::VocabView>();
+  view->size = vocab.size();
+  view->end_of_generation = vocab.end_of_generation();
+  view->piece = [&vocab](scheduler::Token token) { return std::string(vocab.piece(token, true)); };
+  Intake intake({options.context_per_slot, recommended_sampling(*loaded->model), std::move(view)}, vocab,
+                *loaded->chat_template, outbox,
+                [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
+  reader.attach(&intake, &scheduler);
+  outbox.push(describe(*loaded, sandbox));
+
+  DecodeLoop(scheduler, *loaded->context, outbox, commands, statm.get()).run();
+  outbox.flush();
+  // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
+  ::_exit(scheduler.poisoned() ? 4 : 0);
+}
+
+std::string version_text() {
+  return fmt::format("gezel-engine {} (libllama {})", GEZEL_VERSION, llama::build_info());
+}
+
+std::string version_json() {
+  llama::initialize();
+  json::array backends;
+  for (const std::string& backend : llama::backends()) backends.emplace_back(backend);
+  return to_json(json::object{{"version", GEZEL_VERSION},
+                              {"protocol", protocol::kProtocolVersion},
+                              {"libllama", llama::build_info()},
+                              {"backends", std::move(backends)},
+                              {"sandbox", sandbox_status()}});
+}
+
+}  // namespace gezel::worker
