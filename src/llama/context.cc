@@ -1,5 +1,5 @@
-// One llama_context with a stream per slot (spec 40 section 11.0, layout S). decode() fills arrays that were allocated once:
-// it runs a few hundred times a second and must not cost anything beside the library.
+// One llama_context with a stream per slot (spec 40 section 11.0, layout S). decode() fills arrays that were
+// allocated once: it runs a few hundred times a second and must not cost anything beside the library.
 #include <ggml-backend.h>
 #include <llama.h>
 
@@ -12,13 +12,14 @@
 #include "llama/library.h"
 #include "llama/llama.h"
 
-// The library exports this function but declares it only in its staging header, which it does not install. The pinned
-// revision is part of the build, so the shape is known; weak, because without it only the figures are missing.
+// The library exports this function but declares it only in its staging header, which it does not install.
+// The pinned revision is part of the build, so the shape is known; weak, because without it only the figures
+// are missing.
 struct llama_memory_breakdown_data {
   std::size_t model, context, compute;
 };
-__attribute__((weak)) std::map<ggml_backend_buffer_type_t, llama_memory_breakdown_data> llama_get_memory_breakdown(
-    const llama_context* context);
+__attribute__((weak)) std::map<ggml_backend_buffer_type_t, llama_memory_breakdown_data>
+llama_get_memory_breakdown(const llama_context* context);
 
 namespace gezel::llama {
 namespace {
@@ -28,18 +29,23 @@ constexpr std::int64_t kCellPadding = 256;
 // Rows that may ask for logits in one call beside one per slot (spec 40 section 11.2).
 constexpr int kExtraOutputs = 64;
 
-std::int64_t padded(std::int64_t cells) { return (cells + kCellPadding - 1) / kCellPadding * kCellPadding; }
+std::int64_t padded(std::int64_t cells) {
+  return (cells + kCellPadding - 1) / kCellPadding * kCellPadding;
+}
 
-std::unexpected<Error> bad_option(std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
+std::unexpected<Error> bad_option(std::string_view name, std::int64_t value, std::int64_t low,
+                                  std::int64_t high) {
   return fail(ErrorKind::invalid, "engine-internal",
-              fmt::format("Context option {} is {}; it may be {} to {}.", name, value, low, high), std::string(name));
+              fmt::format("Context option {} is {}; it may be {} to {}.", name, value, low, high),
+              std::string(name));
 }
 
 Result<> check(const ContextOptions& options) {
   const auto most_slots = static_cast<std::int64_t>(llama_max_parallel_sequences());
   constexpr std::int64_t kMostCells = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kMostRows = 1 << 20;
-  if (options.slots < 1 || options.slots > most_slots) return bad_option("slots", options.slots, 1, most_slots);
+  if (options.slots < 1 || options.slots > most_slots)
+    return bad_option("slots", options.slots, 1, most_slots);
   const std::int64_t most_context = kMostCells / options.slots - kCellPadding;
   if (options.context_per_slot < 1 || options.context_per_slot > most_context) {
     return bad_option("context_per_slot", options.context_per_slot, 1, most_context);
@@ -99,8 +105,8 @@ struct Context::Impl {
     take.resize(static_cast<std::size_t>(slots));
   }
 
-  // Into how many micro-batches the library splits these rows: each takes a run of consecutive ascending slots in the order
-  // of their first unused rows, and equally many rows of each.
+  // Into how many micro-batches the library splits these rows: each takes a run of consecutive ascending
+  // slots in the order of their first unused rows, and equally many rows of each.
   std::uint64_t count_micro_batches(std::span<const Row> rows) {
     if (slots == 1) return (rows.size() + micro_batch_rows - 1) / micro_batch_rows;
     std::ranges::fill(used, char{0});
@@ -137,7 +143,8 @@ struct Context::Impl {
     if (rows.empty() || rows.size() > most_rows) return false;
     int wanted = 0;
     for (const Row& row : rows) {
-      if (row.token < 0 || row.token >= vocab_size || row.slot < 0 || row.slot >= slots || row.position < 0) return false;
+      if (row.token < 0 || row.token >= vocab_size || row.slot < 0 || row.slot >= slots || row.position < 0)
+        return false;
       wanted += row.logits ? 1 : 0;
     }
     return wanted <= most_outputs;
@@ -159,7 +166,7 @@ struct Context::Impl {
                        .logits = outputs.data()};
   }
 
-  Bytes sum(std::size_t llama_memory_breakdown_data::*part) const {
+  Bytes sum(std::size_t llama_memory_breakdown_data::* part) const {
     if (llama_get_memory_breakdown == nullptr) return 0;
     Bytes bytes = 0;
     for (const auto& [type, data] : llama_get_memory_breakdown(context)) bytes += data.*part;
@@ -175,10 +182,12 @@ Result<std::unique_ptr<Context>> Context::create(const Model& model, const Conte
   params.n_seq_max = static_cast<std::uint32_t>(options.slots);
   params.n_batch = static_cast<std::uint32_t>(options.batch_tokens);
   params.n_ubatch = static_cast<std::uint32_t>(options.micro_batch_tokens);
-  params.n_outputs_max = static_cast<std::uint32_t>(std::min(options.slots + kExtraOutputs, options.batch_tokens));
+  params.n_outputs_max =
+      static_cast<std::uint32_t>(std::min(options.slots + kExtraOutputs, options.batch_tokens));
   params.n_threads = options.threads;
   params.n_threads_batch = options.threads;
-  params.flash_attn_type = options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  params.flash_attn_type =
+      options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
   params.type_k = GGML_TYPE_F16;
   params.type_v = GGML_TYPE_F16;
   params.kv_unified = false;
@@ -204,12 +213,15 @@ Result<std::unique_ptr<Context>> Context::create(const Model& model, const Conte
     if (!exception.empty()) lines.push_back(exception);
     const std::string words = fmt::format("{}", fmt::join(lines, "; "));
     if (words.find("alloc") != std::string::npos) {
-      return fail(ErrorKind::unavailable, "engine-out-of-memory",
-                  fmt::format("Not enough memory for {} slots of {} tokens: {}. Use fewer slots or a smaller context.",
-                              options.slots, options.context_per_slot, words));
+      return fail(
+          ErrorKind::unavailable, "engine-out-of-memory",
+          fmt::format(
+              "Not enough memory for {} slots of {} tokens: {}. Use fewer slots or a smaller context.",
+              options.slots, options.context_per_slot, words));
     }
     return fail(ErrorKind::internal, "engine-internal",
-                fmt::format("The model's context could not be created: {}.", words.empty() ? "no reason given" : words));
+                fmt::format("The model's context could not be created: {}.",
+                            words.empty() ? "no reason given" : words));
   }
   impl->memory = llama_get_memory(impl->context);
   if (impl->memory == nullptr) {
@@ -242,11 +254,16 @@ DecodeCode Context::decode(std::span<const Row> rows) {
   }
   if (code == 0 || code == 2) impl.micro_batches += impl.count_micro_batches(rows);
   switch (code) {
-    case 0: return DecodeCode::ok;
-    case 1: return DecodeCode::no_space;
-    case 2: return DecodeCode::aborted;
-    case -1: return DecodeCode::bad_batch;
-    default: return DecodeCode::failed;
+    case 0:
+      return DecodeCode::ok;
+    case 1:
+      return DecodeCode::no_space;
+    case 2:
+      return DecodeCode::aborted;
+    case -1:
+      return DecodeCode::bad_batch;
+    default:
+      return DecodeCode::failed;
   }
 }
 
@@ -270,14 +287,30 @@ std::int32_t Context::position_max(int slot) const {
   return slot < 0 || slot >= impl_->slots ? -1 : llama_memory_seq_pos_max(impl_->memory, slot);
 }
 
-void Context::set_abort_flag(const std::atomic<bool>* flag) { impl_->abort_flag.store(flag, std::memory_order_relaxed); }
+void Context::set_abort_flag(const std::atomic<bool>* flag) {
+  impl_->abort_flag.store(flag, std::memory_order_relaxed);
+}
 
-int Context::slots() const { return impl_->slots; }
-std::int64_t Context::context_per_slot() const { return llama_n_ctx_seq(impl_->context); }
-int Context::batch_tokens() const { return static_cast<int>(impl_->most_rows); }
-int Context::max_outputs() const { return impl_->most_outputs; }
-std::uint64_t Context::micro_batches() const { return impl_->micro_batches; }
-Bytes Context::kv_bytes() const { return impl_->sum(&llama_memory_breakdown_data::context); }
-Bytes Context::compute_bytes() const { return impl_->sum(&llama_memory_breakdown_data::compute); }
+int Context::slots() const {
+  return impl_->slots;
+}
+std::int64_t Context::context_per_slot() const {
+  return llama_n_ctx_seq(impl_->context);
+}
+int Context::batch_tokens() const {
+  return static_cast<int>(impl_->most_rows);
+}
+int Context::max_outputs() const {
+  return impl_->most_outputs;
+}
+std::uint64_t Context::micro_batches() const {
+  return impl_->micro_batches;
+}
+Bytes Context::kv_bytes() const {
+  return impl_->sum(&llama_memory_breakdown_data::context);
+}
+Bytes Context::compute_bytes() const {
+  return impl_->sum(&llama_memory_breakdown_data::compute);
+}
 
 }  // namespace gezel::llama

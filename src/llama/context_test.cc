@@ -59,19 +59,25 @@ std::string greedy(const Model& model, Context& context, std::string_view prompt
 }
 
 std::vector<Token> filler(int count) {
-  const auto tokens = smollm().vocab().tokenize("The quick brown fox jumps over the lazy dog. ", false, false);
+  const auto tokens =
+      smollm().vocab().tokenize("The quick brown fox jumps over the lazy dog. ", false, false);
   std::vector<Token> all;
   while (static_cast<int>(all.size()) < count) all.push_back(tokens[all.size() % tokens.size()]);
   return all;
 }
 
+// Recorded where at every step the best token leads by at least 0.6, so that another processor's rounding
+// changes nothing.
 TEST(Context, GreedyTextIsTheRecordedOne) {
-  const auto cases = parse_json(testing::read_whole(std::filesystem::path(GEZEL_TESTDATA) / "llama" / "greedy.json"));
+  const auto cases =
+      parse_json(testing::read_whole(std::filesystem::path(GEZEL_TESTDATA) / "llama" / "greedy.json"));
   ASSERT_TRUE(cases) << cases.error().message;
   auto context = make(smollm(), {.slots = 2, .context_per_slot = 512});
+  ASSERT_FALSE(cases->as_array().empty());
   for (const auto& c : cases->as_array()) {
     const auto& object = c.as_object();
-    EXPECT_EQ(greedy(smollm(), *context, string_or(object, "prompt"), static_cast<int>(int_or(object, "tokens", 0)), 1),
+    EXPECT_EQ(greedy(smollm(), *context, string_or(object, "prompt"),
+                     static_cast<int>(int_or(object, "tokens", 0)), 1),
               string_or(object, "text"));
     EXPECT_TRUE(context->remove(1, 0, -1));
   }
@@ -168,7 +174,8 @@ TEST(Context, BadBatchesChangeNothing) {
       {"negative position", {{.token = 1, .position = -1, .slot = 0}}},
       {"gap", {{.token = 1, .position = 10, .slot = 0}}},
       {"position already filled", {{.token = 1, .position = 3, .slot = 0}}},
-      {"empty slot not from 0 on, rows out of order", {{.token = 1, .position = 5, .slot = 1}, {.token = 1, .position = 4, .slot = 1}}},
+      {"empty slot not from 0 on, rows out of order",
+       {{.token = 1, .position = 5, .slot = 1}, {.token = 1, .position = 4, .slot = 1}}},
   };
   for (const auto& [what, rows] : batches) EXPECT_EQ(context->decode(rows), DecodeCode::bad_batch) << what;
   EXPECT_EQ(context->position_max(0), 7);

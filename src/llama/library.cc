@@ -1,5 +1,6 @@
-// The library has one log callback and one abort callback per process. Both are set once and look at thread-local or guarded
-// state to decide what to do, so that nothing has to be installed and removed around calls.
+// The library has one log callback and one abort callback per process. Both are set once and look at
+// thread-local or guarded state to decide what to do, so that nothing has to be installed and removed around
+// calls.
 #include "llama/library.h"
 
 #include <ggml-backend.h>
@@ -7,6 +8,7 @@
 #include <llama.h>
 
 #include <algorithm>
+#include <cctype>
 #include <deque>
 #include <mutex>
 #include <stdexcept>
@@ -38,7 +40,11 @@ LogState& log_state() {
 constexpr std::size_t kMaxLineBytes = 2000;
 
 void emit_line(LogState& state, std::string line, ggml_log_level level) {
-  if (line.empty()) return;
+  // Banners of asterisks and empty lines say nothing in a log.
+  const auto words =
+      std::string_view(line).substr(line.find(": ") == std::string::npos ? 0 : line.find(": "));
+  if (std::ranges::none_of(words, [](unsigned char c) { return std::isalnum(c) != 0 || c >= 0x80; })) return;
+  while (line.back() == ' ') line.pop_back();
   line = sanitize_utf8(line);
   const bool serious = level == GGML_LOG_LEVEL_ERROR || level == GGML_LOG_LEVEL_WARN;
   if (serious && state.captures > 0) {
@@ -83,8 +89,8 @@ void on_abort(const char* message) {
 ggml_backend_buffer_type_t* extra_buffer_type_list() {
   auto* device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   if (device == nullptr) return nullptr;
-  auto* get = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
-      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
+  auto* get = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+      ggml_backend_dev_backend_reg(device), "ggml_backend_dev_get_extra_bufts"));
   return get == nullptr ? nullptr : get(device);
 }
 
@@ -103,7 +109,9 @@ void initialize() {
   });
 }
 
-std::string build_info() { return fmt::format("libllama {} (ggml {}, {})", llama_version(), ggml_version(), ggml_commit()); }
+std::string build_info() {
+  return fmt::format("libllama {} (ggml {}, {})", llama_version(), ggml_version(), ggml_commit());
+}
 
 std::vector<std::string> backends() {
   initialize();
@@ -114,7 +122,8 @@ std::vector<std::string> backends() {
     auto* get_features = reinterpret_cast<ggml_backend_get_features_t>(
         ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_get_features"));
     if (get_features != nullptr) {
-      for (const auto* feature = get_features(ggml_backend_dev_backend_reg(device)); feature->name != nullptr; ++feature) {
+      for (const auto* feature = get_features(ggml_backend_dev_backend_reg(device)); feature->name != nullptr;
+           ++feature) {
         if (std::string_view(feature->value) == "1") line += fmt::format(" {}", feature->name);
       }
     } else {
@@ -146,14 +155,21 @@ std::vector<std::string> LogCapture::lines() const {
 }
 
 QuietScope::QuietScope() : before_(std::exchange(quiet, true)) {}
-QuietScope::~QuietScope() { quiet = before_; }
+QuietScope::~QuietScope() {
+  quiet = before_;
+}
 
-AssertsThrow::AssertsThrow() { asserts_throw = true; }
-AssertsThrow::~AssertsThrow() { asserts_throw = false; }
+AssertsThrow::AssertsThrow() {
+  asserts_throw = true;
+}
+AssertsThrow::~AssertsThrow() {
+  asserts_throw = false;
+}
 
-// The library hands out its own null-terminated list and reads it again at every load. Leaving entries out is the only way
-// to refuse one layout and keep the others: the load parameters know all or none, and the override table, asked for plain
-// "CPU", goes through the same list. Whether it worked is checked, not assumed.
+// The library hands out its own null-terminated list and reads it again at every load. Leaving entries out is
+// the only way to refuse one layout and keep the others: the load parameters know all or none, and the
+// override table, asked for plain "CPU", goes through the same list. Whether it worked is checked, not
+// assumed.
 BufferTypeFilter::BufferTypeFilter(const std::vector<std::string>& excluded) {
   auto** list = extra_buffer_type_list();
   if (list == nullptr) return;
@@ -167,7 +183,8 @@ BufferTypeFilter::BufferTypeFilter(const std::vector<std::string>& excluded) {
   for (auto* type : saved_) {
     if (type == nullptr || !contains(excluded, ggml_backend_buft_name(type))) *out++ = type;
   }
-  complete_ = std::ranges::none_of(extra_buffer_types(), [&](const auto& name) { return contains(excluded, name); });
+  complete_ =
+      std::ranges::none_of(extra_buffer_types(), [&](const auto& name) { return contains(excluded, name); });
 }
 
 BufferTypeFilter::~BufferTypeFilter() {

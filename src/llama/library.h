@@ -1,7 +1,7 @@
 // llama/library.h
 //
-// The library's process-wide switches, for the other files of this module: where its log goes, what it said about the file
-// being loaded, which of its weight layouts a load may use.
+// The library's process-wide switches, for the other files of this module: where its log goes, what it said
+// about the file being loaded, which of its weight layouts a load may use.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,8 +11,8 @@ struct ggml_backend_buffer_type;
 
 namespace gezel::llama {
 
-// Keeps the library's last warnings and errors while it lives: what it says about a file is the best description of what is
-// wrong with it. One at a time per process.
+// Keeps the library's last warnings and errors while it lives: what it says about a file is the best
+// description of what is wrong with it. One at a time per process.
 class LogCapture {
  public:
   LogCapture();
@@ -23,8 +23,8 @@ class LogCapture {
   static constexpr std::size_t kMaxLines = 8;
 };
 
-// While it lives, warnings of the library on this thread are debug output: a full cache and an aborted step are part of a
-// scheduler's day and would otherwise fill the log.
+// While it lives, warnings of the library on this thread are debug output: a full cache and an aborted step
+// are part of a scheduler's day and would otherwise fill the log.
 class QuietScope {
  public:
   QuietScope();
@@ -36,9 +36,9 @@ class QuietScope {
   bool before_;
 };
 
-// While it lives, a failed check inside the library on this thread is thrown as a std::runtime_error instead of ending the
-// process. Used around loading only: what the library asserts there is about the file, and its loader turns exceptions into
-// a refusal. Nothing of the half-loaded model is used afterwards.
+// While it lives, a failed check inside the library on this thread is thrown as a std::runtime_error instead
+// of ending the process. Used around loading only: what the library asserts there is about the file, and its
+// loader turns exceptions into a refusal. Nothing of the half-loaded model is used afterwards.
 class AssertsThrow {
  public:
   AssertsThrow();

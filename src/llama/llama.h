@@ -1,7 +1,7 @@
 // llama/llama.h
 //
-// libllama behind RAII: the only place that calls its C API. One Model is one GGUF; one Context holds its KV cache, one
-// stream per slot (layout S of spec 40 section 11.0). All calls of a Context come from one thread.
+// libllama behind RAII: the only place that calls its C API. One Model is one GGUF; one Context holds its KV
+// cache, one stream per slot (layout S of spec 40 section 11.0). All calls of a Context come from one thread.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -52,10 +52,11 @@ class Vocab {
   std::string_view piece(Token token, bool special = false) const;
   // The token whose text is exactly `text` and that is a control or user-defined token, or -1.
   Token find_special(std::string_view text) const;
-  // `parse_special`: control tokens written in the text become tokens. `add_special`: add what the vocabulary asks for
-  // (beginning-of-text) — but not a second beginning-of-text when the text begins with it. An end-of-text is never added.
-  // Any bytes are accepted: where the vocabulary insists on UTF-8, ill-formed parts become U+FFFD. Text of more than
-  // kMaxTokenizeBytes gives no tokens. Never throws; may be called from any thread.
+  // `parse_special`: control tokens written in the text become tokens. `add_special`: add what the vocabulary
+  // asks for (beginning-of-text) — but not a second beginning-of-text when the text begins with it. An
+  // end-of-text is never added. Any bytes are accepted: where the vocabulary insists on UTF-8, ill-formed
+  // parts become U+FFFD. Text of more than kMaxTokenizeBytes gives no tokens. Never throws; may be called
+  // from any thread.
   std::vector<Token> tokenize(std::string_view text, bool add_special, bool parse_special) const;
 
  private:
@@ -73,16 +74,17 @@ struct ModelOptions {
   std::string path;
   bool use_mmap = true;
   bool vocab_only = false;
-  // Of the self-test: names of weight layouts not to be used ("AMX", "CPU_REPACK"), or "CPU:<type>" when even the plain layout
-  // computes a weight type wrong: a model with such tensors is refused.
+  // Of the self-test: names of weight layouts not to be used ("AMX", "CPU_REPACK"), or "CPU:<type>" when even
+  // the plain layout computes a weight type wrong: a model with such tensors is refused.
   std::vector<std::string> excluded_buffer_types;
-  std::function<bool(float)> progress;             // 0..1; false cancels
+  std::function<bool(float)> progress;  // 0..1; false cancels
 };
 
 class Model {
  public:
-  // Errors: `model-invalid` with what the library said about the file, `engine-out-of-memory`, `engine-unusable` (the
-  // self-test excluded what the model needs), `cancelled`. Messages name the file without its folder. One load at a time.
+  // Errors: `model-invalid` with what the library said about the file, `engine-out-of-memory`,
+  // `engine-unusable` (the self-test excluded what the model needs), `cancelled`. Messages name the file
+  // without its folder. One load at a time.
   static Result<std::unique_ptr<Model>> load(const ModelOptions& options);
   ~Model();
   Model(const Model&) = delete;
@@ -90,7 +92,7 @@ class Model {
 
   llama_model* get() const { return model_; }
   const Vocab& vocab() const { return *vocab_; }
-  std::string chat_template() const;                      // "" when the file has none
+  std::string chat_template() const;  // "" when the file has none
   std::optional<std::string> metadata(const char* key) const;
   std::int64_t trained_context() const;
   int sliding_window() const;  // tokens, 0: none
@@ -133,11 +135,12 @@ class Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
-  // `rows` are validated first: `bad_batch` for none or more than batch_tokens(), more than max_outputs() that ask for logits,
-  // a token, slot or position outside its range, and for positions that do not continue their slot. Allocates nothing itself.
+  // `rows` are validated first: `bad_batch` for none or more than batch_tokens(), more than max_outputs()
+  // that ask for logits, a token, slot or position outside its range, and for positions that do not continue
+  // their slot. Allocates nothing itself.
   DecodeCode decode(std::span<const Row> rows);
-  // Logits of the row at `index` of the last decode (index in `rows`; it must have asked for them, otherwise empty). Valid until
-  // the next decode.
+  // Logits of the row at `index` of the last decode (index in `rows`; it must have asked for them, otherwise
+  // empty). Valid until the next decode.
   std::span<const float> logits(int index) const;
 
   // Removes positions [from, to) of a slot; to < 0: to the end. False: the memory cannot be cut there.
@@ -151,7 +154,7 @@ class Context {
   std::int64_t context_per_slot() const;  // granted: what was asked, padded up to a multiple of 256
   int batch_tokens() const;               // granted: at most slots × context
   int max_outputs() const;                // rows with logits in one decode
-  std::uint64_t micro_batches() const;  // estimated calls of the compute graph so far; 0 when unknown
+  std::uint64_t micro_batches() const;    // estimated calls of the compute graph so far; 0 when unknown
   // As the library reports them; 0 when the linked library cannot tell.
   Bytes kv_bytes() const;
   Bytes compute_bytes() const;

@@ -1,5 +1,6 @@
-// Loading is where an untrusted file meets a large C++ library. The first bytes are looked at here, for messages a person
-// understands; everything deeper is found by the library, whose last words become the error.
+// Loading is where an untrusted file meets a large C++ library. The first bytes are looked at here, for
+// messages a person understands; everything deeper is found by the library, whose last words become the
+// error.
 #include <ggml-backend.h>
 #include <gguf.h>
 #include <llama.h>
@@ -22,15 +23,18 @@ constexpr std::string_view kRemedy = "Import or download the model again.";
 constexpr std::string_view kPlainBufferType = "CPU";
 
 std::unexpected<Error> invalid(std::string_view file, std::string_view what) {
-  return fail(ErrorKind::corrupt, "model-invalid", fmt::format("Model file \"{}\" {}. {}", file, what, kRemedy), "model");
+  return fail(ErrorKind::corrupt, "model-invalid",
+              fmt::format("Model file \"{}\" {}. {}", file, what, kRemedy), "model");
 }
 
 std::unexpected<Error> out_of_memory(std::string_view file, std::string_view what) {
-  return fail(ErrorKind::unavailable, "engine-out-of-memory",
-              fmt::format("Not enough memory to load \"{}\": {}. Stop other models, or use a smaller or more strongly "
-                          "quantised one.",
-                          file, what),
-              "model");
+  return fail(
+      ErrorKind::unavailable, "engine-out-of-memory",
+      fmt::format(
+          "Not enough memory to load \"{}\": {}. Stop other models, or use a smaller or more strongly "
+          "quantised one.",
+          file, what),
+      "model");
 }
 
 // What can be said about the file without the library.
@@ -52,7 +56,8 @@ Result<> check_file(const std::filesystem::path& path) {
   if (!in || !in.read(magic, sizeof magic)) {
     return invalid(name, in.is_open() ? "is too short for a GGUF header" : "cannot be opened for reading");
   }
-  if (std::memcmp(magic, "GGUF", 4) != 0) return invalid(name, "does not begin with \"GGUF\", so it is no GGUF file");
+  if (std::memcmp(magic, "GGUF", 4) != 0)
+    return invalid(name, "does not begin with \"GGUF\", so it is no GGUF file");
   return {};
 }
 
@@ -60,9 +65,10 @@ Result<> check_file(const std::filesystem::path& path) {
 std::string_view without_function(std::string_view line) {
   const auto colon = line.find(": ");
   const auto word = line.substr(0, colon);
-  const bool is_name = colon != std::string_view::npos && std::ranges::all_of(word, [](char c) {
-                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-                       });
+  const bool is_name =
+      colon != std::string_view::npos && std::ranges::all_of(word, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+      });
   return is_name && word.find('_') != std::string_view::npos ? line.substr(colon + 2) : line;
 }
 
@@ -90,35 +96,41 @@ std::string last_words(const std::vector<std::string>& lines, const std::filesys
 }
 
 bool is_about_memory(std::string_view words) {
-  static constexpr std::string_view kSigns[] = {"failed to allocate", "unable to allocate",     "bad_alloc",
-                                                "out of memory",      "Cannot allocate memory", "failed to alloc"};
+  static constexpr std::string_view kSigns[] = {
+      "failed to allocate", "unable to allocate",     "bad_alloc",
+      "out of memory",      "Cannot allocate memory", "failed to alloc"};
   return std::ranges::any_of(kSigns, [&](auto sign) { return words.find(sign) != std::string_view::npos; });
 }
 
-// Exclusions of the form "CPU:iq1_s" forbid the plain layout for one weight type: no layout is left for such tensors, so a
-// model that has them is refused.
+// Exclusions of the form "CPU:iq1_s" forbid the plain layout for one weight type: no layout is left for such
+// tensors, so a model that has them is refused.
 Result<> check_excluded_types(const ModelOptions& options) {
   std::vector<std::string> types;
   for (const auto& name : options.excluded_buffer_types) {
     if (name == kPlainBufferType) {
-      return fail(ErrorKind::unavailable, "engine-unusable",
-                  "The CPU backend failed its self-test, so no model can run. `gezel doctor` has the details.", "model");
+      return fail(
+          ErrorKind::unavailable, "engine-unusable",
+          "The CPU backend failed its self-test, so no model can run. `gezel doctor` has the details.",
+          "model");
     }
     if (name.starts_with("CPU:")) types.push_back(name.substr(4));
   }
   if (types.empty()) return {};
   const std::unique_ptr<gguf_context, void (*)(gguf_context*)> file(
-      gguf_init_from_file(options.path.c_str(), gguf_init_params{.no_alloc = true, .ctx = nullptr}), gguf_free);
+      gguf_init_from_file(options.path.c_str(), gguf_init_params{.no_alloc = true, .ctx = nullptr}),
+      gguf_free);
   if (!file) return {};  // the load will say why
   for (std::int64_t i = 0; i < gguf_get_n_tensors(file.get()); ++i) {
     const std::string_view type = ggml_type_name(gguf_get_tensor_type(file.get(), i));
     if (std::ranges::find(types, type) == types.end()) continue;
-    return fail(ErrorKind::unavailable, "engine-unusable",
-                fmt::format("Weights of type {} compute wrong results on this machine (self-test), and tensor \"{}\" of \"{}\" "
-                            "has that type. Use another quantisation of the model; `gezel doctor` has the details.",
-                            type, gguf_get_tensor_name(file.get(), i),
-                            std::filesystem::path(options.path).filename().string()),
-                "model");
+    return fail(
+        ErrorKind::unavailable, "engine-unusable",
+        fmt::format("Weights of type {} compute wrong results on this machine (self-test), and tensor \"{}\" "
+                    "of \"{}\" "
+                    "has that type. Use another quantisation of the model; `gezel doctor` has the details.",
+                    type, gguf_get_tensor_name(file.get(), i),
+                    std::filesystem::path(options.path).filename().string()),
+        "model");
   }
   return {};
 }
@@ -164,7 +176,8 @@ Result<std::unique_ptr<Model>> Model::load(const ModelOptions& options) {
     exception = error.what();
   }
   if (loaded == nullptr) {
-    if (progress.cancelled) return fail(ErrorKind::cancelled, "cancelled", fmt::format("Loading \"{}\" was cancelled.", name));
+    if (progress.cancelled)
+      return fail(ErrorKind::cancelled, "cancelled", fmt::format("Loading \"{}\" was cancelled.", name));
     auto lines = capture.lines();
     if (!exception.empty()) lines.push_back(exception);
     const std::string words = last_words(lines, path);
@@ -202,10 +215,18 @@ std::optional<std::string> Model::metadata(const char* key) const {
   return value;
 }
 
-std::int64_t Model::trained_context() const { return llama_model_n_ctx_train(model_); }
-int Model::sliding_window() const { return std::max(0, llama_model_n_swa(model_)); }
-bool Model::recurrent() const { return llama_model_is_recurrent(model_) || llama_model_is_hybrid(model_); }
-bool Model::has_decoder() const { return llama_model_has_decoder(model_); }
+std::int64_t Model::trained_context() const {
+  return llama_model_n_ctx_train(model_);
+}
+int Model::sliding_window() const {
+  return std::max(0, llama_model_n_swa(model_));
+}
+bool Model::recurrent() const {
+  return llama_model_is_recurrent(model_) || llama_model_is_hybrid(model_);
+}
+bool Model::has_decoder() const {
+  return llama_model_has_decoder(model_);
+}
 
 int Model::head_dimension() const {
   const auto architecture = metadata("general.architecture").value_or("");
@@ -216,6 +237,8 @@ int Model::head_dimension() const {
   return heads > 0 ? llama_model_n_embd(model_) / heads : 0;
 }
 
-Bytes Model::size() const { return llama_model_size(model_); }
+Bytes Model::size() const {
+  return llama_model_size(model_);
+}
 
 }  // namespace gezel::llama

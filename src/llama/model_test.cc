@@ -10,15 +10,15 @@
 namespace gezel::llama {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using testing::gemma;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::read_whole;
 using testing::smollm;
 using testing::smollm_path;
 using testing::TempFolder;
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // Loads what must not load, and checks what every such error promises.
 Error refused(const std::filesystem::path& path) {
@@ -44,7 +44,8 @@ Layout layout_of(const std::string& file) {
   // SmolLM2's first tensor in the file; found by name, its length precedes it.
   for (const char* name : {"token_embd.weight", "output_norm.weight", "blk.0."}) {
     const auto at = file.find(name);
-    if (at != std::string::npos && (layout.first_tensor_name == 0 || at < layout.first_tensor_name)) layout.first_tensor_name = at;
+    if (at != std::string::npos && (layout.first_tensor_name == 0 || at < layout.first_tensor_name))
+      layout.first_tensor_name = at;
   }
   layout.data = file.size() - smollm().size();
   return layout;
@@ -168,7 +169,9 @@ TEST_F(DamagedFile, FolderIsNoModel) {
   EXPECT_THAT(refused(folder.path() / "folder.gguf").message, HasSubstr("not a file"));
 }
 
-TEST_F(DamagedFile, EmptyFileIsRefused) { EXPECT_THAT(refused(folder.write("zero.gguf", "")).message, HasSubstr("0 bytes")); }
+TEST_F(DamagedFile, EmptyFileIsRefused) {
+  EXPECT_THAT(refused(folder.write("zero.gguf", "")).message, HasSubstr("0 bytes"));
+}
 
 TEST_F(DamagedFile, ThreeBytesAreRefused) {
   EXPECT_THAT(refused(folder.write("short.gguf", "GGU")).message, HasSubstr("too short"));
@@ -180,15 +183,17 @@ TEST_F(DamagedFile, OtherFormatIsRefused) {
 
 TEST_F(DamagedFile, TruncatedFileIsRefusedWhereverItEnds) {
   const auto layout = layout_of(*original);
-  for (const std::size_t length : {std::size_t{4}, std::size_t{8}, std::size_t{23}, std::size_t{24}, std::size_t{400},
-                                   layout.first_tensor_name - 8, layout.first_tensor_name + 30, layout.data - 1,
-                                   layout.data + 1, original->size() / 2, original->size() - 1}) {
+  for (const std::size_t length :
+       {std::size_t{4}, std::size_t{8}, std::size_t{23}, std::size_t{24}, std::size_t{400},
+        layout.first_tensor_name - 8, layout.first_tensor_name + 30, layout.data - 1, layout.data + 1,
+        original->size() / 2, original->size() - 1}) {
     SCOPED_TRACE(length);
     refused(folder.write("cut.gguf", std::string_view(*original).substr(0, length)));
   }
 }
 
-// Only the metadata and tensor table are copied (the data is a hole in the file): 30 damaged files take no time.
+// Only the metadata and tensor table are copied (the data is a hole in the file): 30 damaged files take no
+// time.
 std::filesystem::path write_head(const TempFolder& folder, std::string_view head, std::size_t size) {
   const auto path = folder.write("damaged.gguf", head);
   std::filesystem::resize_file(path, size);
@@ -202,8 +207,9 @@ TEST_F(DamagedFile, DamagedHeaderIsRefused) {
     std::uint64_t value;
     std::size_t width;
   };
-  for (const auto& c : {Case{4, 99, 4}, Case{4, 0, 4}, Case{8, 0, 8}, Case{8, 5, 8}, Case{8, ~0ULL, 8}, Case{8, 1ULL << 40, 8},
-                        Case{16, 0, 8}, Case{16, 1, 8}, Case{16, ~0ULL, 8}, Case{16, 1ULL << 40, 8}}) {
+  for (const auto& c : {Case{4, 99, 4}, Case{4, 0, 4}, Case{8, 0, 8}, Case{8, 5, 8}, Case{8, ~0ULL, 8},
+                        Case{8, 1ULL << 40, 8}, Case{16, 0, 8}, Case{16, 1, 8}, Case{16, ~0ULL, 8},
+                        Case{16, 1ULL << 40, 8}}) {
     SCOPED_TRACE(fmt::format("{} at {}", c.value, c.offset));
     std::string head = original->substr(0, layout.data);
     std::memcpy(head.data() + c.offset, &c.value, c.width);
@@ -218,17 +224,19 @@ TEST_F(DamagedFile, DamagedMetadataIsRefused) {
     const char* find;
     const char* replace;
   };
-  for (const auto& c : {Case{"general.architecture", "general.archXtecture"}, Case{"llama.block_count", "llama.blXck_count"},
-                        Case{"llama.embedding_length", "llama.embXdding_length"},
-                        Case{"llama.attention.head_count\x04", "llama.attention.heXd_count\x04"},
-                        Case{"tokenizer.ggml.model", "tokenizer.ggml.mXdel"},
-                        Case{"tokenizer.ggml.tokens", "tokenizer.ggml.tokXns"}}) {
+  for (const auto& c :
+       {Case{"general.architecture", "general.archXtecture"}, Case{"llama.block_count", "llama.blXck_count"},
+        Case{"llama.embedding_length", "llama.embXdding_length"},
+        Case{"llama.attention.head_count\x04", "llama.attention.heXd_count\x04"},
+        Case{"tokenizer.ggml.model", "tokenizer.ggml.mXdel"},
+        Case{"tokenizer.ggml.tokens", "tokenizer.ggml.tokXns"}}) {
     SCOPED_TRACE(c.find);
     std::string damaged = head;
     const auto at = damaged.find(c.find);
     ASSERT_NE(at, std::string::npos);
     damaged.replace(at, std::strlen(c.find), c.replace);
-    EXPECT_THAT(refused(write_head(folder, damaged, original->size())).message, HasSubstr("cannot be loaded"));
+    EXPECT_THAT(refused(write_head(folder, damaged, original->size())).message,
+                HasSubstr("cannot be loaded"));
   }
 }
 
@@ -237,7 +245,8 @@ TEST_F(DamagedFile, AbsurdNumbersInMetadataAreRefused) {
   const std::string head = original->substr(0, layout.data);
   for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
                           "llama.attention.head_count\x04", "llama.attention.head_count_kv"}) {
-    const std::string name(key, key[std::strlen(key) - 1] == '\x04' ? std::strlen(key) - 1 : std::strlen(key));
+    const std::string name(key,
+                           key[std::strlen(key) - 1] == '\x04' ? std::strlen(key) - 1 : std::strlen(key));
     for (const std::uint32_t value : {0U, 1U, 7U, 0x7fffffffU, 0xffffffffU}) {
       SCOPED_TRACE(fmt::format("{} = {}", name, value));
       std::string damaged = head;
@@ -267,10 +276,11 @@ TEST_F(DamagedFile, DamagedTensorTableIsRefused) {
     std::size_t width;
   };
   for (const auto& c :
-       {Case{"name length", name - 8, ~0ULL, 8}, Case{"name length", name - 8, 0, 8}, Case{"name", name, 'x', 1},
-        Case{"rank", dimensions, 77, 4}, Case{"rank", dimensions, 0, 4}, Case{"extent", dimensions + 4, ~0ULL, 8},
-        Case{"extent", dimensions + 4, 0, 8}, Case{"extent", dimensions + 4, 577, 8}, Case{"type", type, 4, 4},
-        Case{"type", type, 200, 4}, Case{"type", type, 0xffffffff, 4}, Case{"offset", type + 4, ~0ULL, 8},
+       {Case{"name length", name - 8, ~0ULL, 8}, Case{"name length", name - 8, 0, 8},
+        Case{"name", name, 'x', 1}, Case{"rank", dimensions, 77, 4}, Case{"rank", dimensions, 0, 4},
+        Case{"extent", dimensions + 4, ~0ULL, 8}, Case{"extent", dimensions + 4, 0, 8},
+        Case{"extent", dimensions + 4, 577, 8}, Case{"type", type, 4, 4}, Case{"type", type, 200, 4},
+        Case{"type", type, 0xffffffff, 4}, Case{"offset", type + 4, ~0ULL, 8},
         Case{"offset", type + 4, 1ULL << 40, 8}, Case{"offset", type + 4, 3, 8}}) {
     SCOPED_TRACE(fmt::format("{} = {}", c.what, c.value));
     std::string damaged = head;

@@ -17,13 +17,18 @@ namespace gezel::llama::testing {
 
 inline std::filesystem::path cache_folder() {
   const char* base = std::getenv("XDG_CACHE_HOME");
-  const std::filesystem::path root =
-      base != nullptr && *base != '\0' ? std::filesystem::path(base) : std::filesystem::path(std::getenv("HOME")) / ".cache";
+  const std::filesystem::path root = base != nullptr && *base != '\0'
+                                         ? std::filesystem::path(base)
+                                         : std::filesystem::path(std::getenv("HOME")) / ".cache";
   return root / "gezel-inference";
 }
 
-inline std::filesystem::path smollm_path() { return cache_folder() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"; }
-inline std::filesystem::path gemma_path() { return cache_folder() / "models" / "gemma-3-270m-q4_k_m.gguf"; }
+inline std::filesystem::path smollm_path() {
+  return cache_folder() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+inline std::filesystem::path gemma_path() {
+  return cache_folder() / "models" / "gemma-3-270m-q4_k_m.gguf";
+}
 
 // The folder with the library's vocabulary-only models.
 inline std::filesystem::path vocab_folder() {

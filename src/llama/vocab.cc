@@ -1,5 +1,5 @@
-// Everything asked about tokens while decoding is answered from tables filled once, because the library's own calls go
-// through several layers per token and the sampler asks about thousands.
+// Everything asked about tokens while decoding is answered from tables filled once, because the library's own
+// calls go through several layers per token and the sampler asks about thousands.
 #include <llama.h>
 
 #include <exception>
@@ -18,10 +18,12 @@ constexpr int kHiddenAttributes = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_UN
 
 std::string piece_of(const llama_vocab* vocab, Token token) {
   std::string piece(64, '\0');
-  auto length = llama_token_to_piece(vocab, token, piece.data(), static_cast<std::int32_t>(piece.size()), 0, true);
+  auto length =
+      llama_token_to_piece(vocab, token, piece.data(), static_cast<std::int32_t>(piece.size()), 0, true);
   if (length < 0) {
     piece.resize(static_cast<std::size_t>(-length));
-    length = llama_token_to_piece(vocab, token, piece.data(), static_cast<std::int32_t>(piece.size()), 0, true);
+    length =
+        llama_token_to_piece(vocab, token, piece.data(), static_cast<std::int32_t>(piece.size()), 0, true);
   }
   piece.resize(static_cast<std::size_t>(std::max(length, 0)));
   return piece;
@@ -44,13 +46,15 @@ std::vector<Token> call_library(const llama_vocab* vocab, std::string_view text,
   return tokens;
 }
 
-// The same for text that may be ill-formed, and for whatever else the library throws: tokens come back in any case.
+// The same for text that may be ill-formed, and for whatever else the library throws: tokens come back in any
+// case.
 std::vector<Token> call_safely(const llama_vocab* vocab, std::string_view text, bool parse_special) {
   try {
     try {
       return call_library(vocab, text, parse_special);
     } catch (const std::exception&) {
-      // Vocabularies with byte tokens take any bytes; the others insist on UTF-8, and then U+FFFD is what is left of it.
+      // Vocabularies with byte tokens take any bytes; the others insist on UTF-8, and then U+FFFD is what is
+      // left of it.
       return call_library(vocab, sanitize_utf8(text), parse_special);
     }
   } catch (const std::exception& error) {
@@ -59,15 +63,19 @@ std::vector<Token> call_safely(const llama_vocab* vocab, std::string_view text, 
   }
 }
 
-// Several pre-tokenizers of the library are regular expressions of the C++ library, which recurse once or more per character
-// of a match: a run of 15,000 letters overflows an ordinary stack (measured: up to 560 bytes of stack per byte of text).
-// Matches end where white space begins or ends, so the longest such run decides how much stack is needed.
-constexpr std::size_t kSafeRun = 500;           // bytes; fits any thread's stack many times
-constexpr std::size_t kLongestRun = 512 * kKiB;  // longer ones are cut, here only tokenization depends on where
+// Several pre-tokenizers of the library are regular expressions of the C++ library, which recurse once or
+// more per character of a match: a run of 15,000 letters overflows an ordinary stack (measured: up to 560
+// bytes of stack per byte of text). Matches end where white space begins or ends, so the longest such run
+// decides how much stack is needed.
+constexpr std::size_t kSafeRun = 500;  // bytes; fits any thread's stack many times
+constexpr std::size_t kLongestRun =
+    512 * kKiB;  // longer ones are cut, here only tokenization depends on where
 constexpr std::size_t kStackPerByte = 1024;
 constexpr std::size_t kStackBase = kMiB;
 
-constexpr bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+constexpr bool is_space(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
 
 // Lengths of the parts to tokenize one by one, so that no part has a run longer than `limit`; normally one.
 struct Parts {
@@ -93,7 +101,8 @@ Parts cut_runs(std::string_view text, std::size_t limit) {
   return parts;
 }
 
-std::vector<Token> call_parts(const llama_vocab* vocab, std::string_view text, const Parts& parts, bool parse_special) {
+std::vector<Token> call_parts(const llama_vocab* vocab, std::string_view text, const Parts& parts,
+                              bool parse_special) {
   if (parts.lengths.size() == 1) return call_safely(vocab, text, parse_special);
   std::vector<Token> tokens;
   for (const auto length : parts.lengths) {
@@ -114,7 +123,8 @@ std::vector<Token> call_with_stack(const llama_vocab* vocab, std::string_view te
                        [&] { tokens = call_parts(vocab, text, parts, parse_special); })) {
     return tokens;
   }
-  log_warn("no stack for a long word, so it is tokenized in parts", {{"bytes", std::to_string(parts.longest_run)}});
+  log_warn("no stack for a long word, so it is tokenized in parts",
+           {{"bytes", std::to_string(parts.longest_run)}});
   return call_parts(vocab, text, cut_runs(text, kSafeRun), parse_special);
 }
 
@@ -142,9 +152,15 @@ Vocab::Vocab(const llama_vocab* vocab) : vocab_(vocab) {
   }
 }
 
-Token Vocab::bos() const { return llama_vocab_bos(vocab_); }
-Token Vocab::eos() const { return llama_vocab_eos(vocab_); }
-bool Vocab::adds_bos() const { return llama_vocab_get_add_bos(vocab_) && bos() >= 0; }
+Token Vocab::bos() const {
+  return llama_vocab_bos(vocab_);
+}
+Token Vocab::eos() const {
+  return llama_vocab_eos(vocab_);
+}
+bool Vocab::adds_bos() const {
+  return llama_vocab_get_add_bos(vocab_) && bos() >= 0;
+}
 
 bool Vocab::is_control(Token token) const {
   return token >= 0 && token < size_ && control_[static_cast<std::size_t>(token)];
@@ -165,15 +181,18 @@ std::vector<Token> Vocab::tokenize(std::string_view text, bool add_special, bool
   std::vector<Token> tokens;
   if (size_ == 0) return tokens;
   if (text.size() > kMaxTokenizeBytes) {
-    log_error("text refused by the tokenizer", {{"bytes", std::to_string(text.size())},
-                                                {"limit", std::to_string(kMaxTokenizeBytes)}});
+    log_error("text refused by the tokenizer",
+              {{"bytes", std::to_string(text.size())}, {"limit", std::to_string(kMaxTokenizeBytes)}});
     return tokens;
   }
   tokens = call_with_stack(vocab_, text, parse_special);
-  // Done here and not by the library, which puts its own before one that the text already begins with. It would also append
-  // an end-of-text token where a vocabulary asks for one, which would end a conversation before it began.
-  if (add_special && adds_bos() && (tokens.empty() || tokens.front() != bos())) tokens.insert(tokens.begin(), bos());
-  if (add_special && llama_vocab_get_add_sep(vocab_) && llama_vocab_sep(vocab_) >= 0) tokens.push_back(llama_vocab_sep(vocab_));
+  // Done here and not by the library, which puts its own before one that the text already begins with. It
+  // would also append an end-of-text token where a vocabulary asks for one, which would end a conversation
+  // before it began.
+  if (add_special && adds_bos() && (tokens.empty() || tokens.front() != bos()))
+    tokens.insert(tokens.begin(), bos());
+  if (add_special && llama_vocab_get_add_sep(vocab_) && llama_vocab_sep(vocab_) >= 0)
+    tokens.push_back(llama_vocab_sep(vocab_));
   return tokens;
 }
 
