@@ -1,7 +1,7 @@
 // service/credentials.h
 //
-// Who may call (spec 10 sections 1.4.5 and 4): the root token of this process, the client token of runtime/auth-token, and
-// the keys of tokens.json. Looked up by hash, in constant time.
+// Who may call (spec 10 sections 1.4.5 and 4): the root token of this process, the client token of
+// runtime/auth-token, and the keys of tokens.json. Looked up by hash, in constant time.
 #pragma once
 #include <memory>
 #include <optional>
@@ -25,9 +25,10 @@ struct Credential {
 
 class Credentials {
  public:
-  // Reads <home>/tokens.json (repairing it from .bak), creates the API key on the first start, makes fresh root and client
-  // tokens. A file that cannot be trusted is an error and is left untouched.
-  static Result<std::unique_ptr<Credentials>> open(const fs::path& home, const Clock& clock, Entropy& entropy);
+  // Reads <home>/tokens.json (repairing it from .bak), creates the API key on the first start, makes fresh
+  // root and client tokens. A file that cannot be trusted is an error and is left untouched.
+  static Result<std::unique_ptr<Credentials>> open(const fs::path& home, const Clock& clock,
+                                                   Entropy& entropy);
   virtual ~Credentials() = default;
 
   virtual std::optional<Credential> authenticate(std::string_view token) = 0;

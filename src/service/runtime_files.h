@@ -1,7 +1,7 @@
 // service/runtime_files.h
 //
-// What a running daemon leaves in <home>/runtime (spec 10 sections 1.4 and 1.5): the single-instance lock, and the files by
-// which clients find it.
+// What a running daemon leaves in <home>/runtime (spec 10 sections 1.4 and 1.5): the single-instance lock,
+// and the files by which clients find it.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,8 @@
 
 namespace gezel::service {
 
-// Held for the life of the daemon; released last. Also an OS advisory lock, so that a reused pid never looks alive.
+// Held for the life of the daemon; released last. Also an OS advisory lock, so that a reused pid never looks
+// alive.
 class InstanceLock {
  public:
   // Errors: `already_running` names the pid and the remedy.
@@ -29,7 +30,8 @@ class InstanceLock {
   Fd fd_;
 };
 
-// Writes auth-token, pid, service-role, then port last; each as section 1.4 says. Removes stale certificate files.
+// Writes auth-token, pid, service-role, then port last; each as section 1.4 says. Removes stale certificate
+// files.
 Result<> write_runtime_files(const fs::path& home, std::uint16_t port, const std::string& client_token);
 void remove_runtime_files(const fs::path& home);
 

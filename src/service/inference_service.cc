@@ -1,0 +1,116 @@
+#include "service/inference_service.h"
+
+#include <boost/asio/thread_pool.hpp>
+#include <utility>
+
+#include "engine/orphans.h"
+#include "engine_llama/embedded_engine.h"
+#include "service/service_core.h"
+
+namespace gezel::service {
+namespace {
+
+// Two for engines (one may hash while another loads), one for imports and hashing of our own, one for the
+// short looks at the disk that requests wait for.
+constexpr std::size_t kPoolThreads = 4;
+
+class Service final : public InferenceService {
+ public:
+  Service(ServiceParts parts, ServiceOptions options)
+      : drain_(parts.drain_pool), core_(std::make_shared<ServiceCore>(std::move(parts), std::move(options))) {
+    core_->start();
+  }
+  ~Service() override {
+    core_->begin_stop();
+    if (drain_) drain_();
+  }
+
+  asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(
+      const api::ChatRequest& request) override {
+    return chat_kept(core_, request.model, request.generate);
+  }
+  json::value list_models() override { return core_->list_models(); }
+  api::ApiResult<json::value> retrieve_model(std::string_view id) override {
+    return core_->retrieve_model(id);
+  }
+  json::value health() const override { return core_->health(); }
+  json::value ps() override { return core_->ps(); }
+  asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) override {
+    const auto core = core_;
+    co_return co_await core->stop_model(std::move(model), force);
+  }
+  asio::awaitable<api::ApiResult<json::value>> import_model(json::object request) override {
+    const auto core = core_;
+    co_return co_await core->import_model(std::move(request));
+  }
+  asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
+    const auto core = core_;
+    co_return co_await core->worker_stats(std::move(model));
+  }
+  asio::awaitable<void> stop() override {
+    const auto core = core_;
+    co_await core->stop();
+  }
+  bool stopping() const override { return core_->stopping(); }
+
+ private:
+  // By value: a coroutine must not depend on what its caller passed by reference.
+  static asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat_kept(
+      std::shared_ptr<ServiceCore> core, std::string model, prompt::GenerateRequest request) {
+    co_return co_await core->chat(std::move(model), std::move(request));
+  }
+
+  std::function<void()> drain_;
+  std::shared_ptr<ServiceCore> core_;
+};
+
+// What a daemon's service owns.
+struct World {
+  SystemClock clock;
+  SystemEntropy entropy;
+  asio::thread_pool pool{kPoolThreads};
+};
+
+engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
+  engine_llama::EmbeddedOptions out;
+  out.home = options.home;
+  out.engine_program = options.engine_program;
+  out.slots = options.slots;
+  out.context = options.context;
+  out.flash_attention = options.flash_attention;
+  out.threads = options.threads;
+  out.idle_timeout = options.idle_timeout;
+  out.sandbox = options.sandbox;
+  out.excluded_buffer_types = options.excluded_buffer_types;
+  out.version = options.version;
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<InferenceService> InferenceService::create(ServiceParts parts, ServiceOptions options) {
+  return std::make_unique<Service>(std::move(parts), std::move(options));
+}
+
+Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_executor loop,
+                                                                   ServiceOptions options) {
+  GEZEL_CHECK(make_private_folder(options.home));
+  const auto world = std::make_shared<World>();
+  const asio::any_io_executor pool = world->pool.get_executor();
+  ServiceParts parts{.keep_alive = world,
+                     .loop = loop,
+                     .pool = pool,
+                     .clock = world->clock,
+                     .entropy = world->entropy,
+                     .make_engine =
+                         [loop, pool, world = world.get(), settings = engine_options(options)](
+                             const std::string& model_id, models::ModelStore& store) {
+                           return engine_llama::make_embedded_engine(loop, pool, model_id, store,
+                                                                     world->clock, settings);
+                         },
+                     .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
+                     .drain_pool = [world = world.get()] { world->pool.join(); }};
+  return create(std::move(parts), std::move(options));
+}
+
+}  // namespace gezel::service

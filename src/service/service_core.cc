@@ -1,0 +1,151 @@
+// Answers that need only what is in memory: lists, single models, health, what is loaded.
+#include "service/service_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace gezel::service {
+namespace {
+
+// How old a look at the disk may be before a listing asks for the next one.
+constexpr Millis kScanAge{1'000};
+
+json::value unload_time(const std::optional<WallTime>& time) {
+  return time ? json::value(iso_time(*time)) : json::value(nullptr);
+}
+
+#if defined(__APPLE__)
+constexpr std::string_view kPlatform = "darwin";
+#else
+constexpr std::string_view kPlatform = "linux";
+#endif
+
+}  // namespace
+
+ServiceCore::ServiceCore(ServiceParts parts, ServiceOptions options)
+    : parts_(std::move(parts)),
+      options_(std::move(options)),
+      started_at_(parts_.clock.wall_now()),
+      store_(options_.home, parts_.clock, parts_.entropy),
+      engines_([this](const std::string& model_id) { return parts_.make_engine(model_id, store_); }),
+      scanned_(parts_.loop),
+      prepared_changed_(parts_.loop),
+      stopped_changed_(parts_.loop),
+      background_done_(parts_.loop) {}
+
+ServiceCore::~ServiceCore() = default;
+
+void ServiceCore::start() {
+  // Done here and not in the background: it is a handful of small files, and the first list must be right.
+  store_.recover();
+  inventory_ = store_.inventory();
+  scanned_at_ = parts_.clock.now();
+  for (const auto& model : inventory_.unrecognized) {
+    log_warn("a model cannot be used", {{"model", model.id}, {"reason", model.reason}});
+  }
+  spawn_background(prepare());
+  verify_soon();
+}
+
+KnownModels ServiceCore::known() const {
+  KnownModels out;
+  for (const auto& model : inventory_.installed) out.installed.push_back(model.id);
+  out.defaults = options_.default_models;
+  return out;
+}
+
+const models::InstalledModel* ServiceCore::installed(std::string_view id) const {
+  const auto found = std::find_if(inventory_.installed.begin(), inventory_.installed.end(),
+                                  [&](const auto& model) { return model.id == id; });
+  return found == inventory_.installed.end() ? nullptr : &*found;
+}
+
+const models::UnrecognizedModel* ServiceCore::unrecognized(std::string_view id) const {
+  const auto found = std::find_if(inventory_.unrecognized.begin(), inventory_.unrecognized.end(),
+                                  [&](const auto& model) { return model.id == id; });
+  return found == inventory_.unrecognized.end() ? nullptr : &*found;
+}
+
+api::ApiError ServiceCore::unusable(const ModelName& name) const {
+  const auto* model = name.provider == kLlamaProvider ? unrecognized(name.model) : nullptr;
+  if (model == nullptr) return model_not_found(name, known());
+  return api::from_engine(engine::make_error(
+      "model-invalid", fmt::format("the model \"{}\" cannot be used: {}", name.qualified(), model->reason),
+      "model"));
+}
+
+ModelFacts ServiceCore::facts_of(const ModelName& name) {
+  ModelFacts facts;
+  facts.context_wanted = options_.context;
+  const std::string key = name.qualified();
+  if (const auto engine = engines_.find(key)) {
+    const engine::Status status = engine->status();
+    if (status.state == engine::State::ready) facts.context_granted = status.context;
+    if (!status.chat_template.empty()) default_templates_[key] = status.chat_template;
+    if (auto measured = performance_of(status, parts_.clock.wall_now()))
+      performance_[key] = std::move(*measured);
+  }
+  if (const auto found = default_templates_.find(key); found != default_templates_.end()) {
+    facts.default_template = found->second;
+  }
+  if (const auto found = performance_.find(key); found != performance_.end())
+    facts.performance = found->second;
+  return facts;
+}
+
+json::value ServiceCore::list_models() {
+  scan_if_old();
+  json::array data;
+  for (const auto& model : inventory_.installed) {
+    data.push_back(list_entry(model, facts_of({std::string(kLlamaProvider), model.id})));
+  }
+  return json::object{{"object", "list"}, {"data", std::move(data)}};
+}
+
+api::ApiResult<json::value> ServiceCore::retrieve_model(std::string_view id) {
+  scan_if_old();
+  const auto name = resolve_model_name(id, known());
+  if (!name) return std::unexpected(name.error());
+  const auto* model = name->provider == kLlamaProvider ? installed(name->model) : nullptr;
+  if (model == nullptr) return std::unexpected(unusable(*name));
+  return full_entry(*model, facts_of(*name));
+}
+
+json::value ServiceCore::health() const {
+  if (stopping_) return json::object{{"ok", false}, {"stopping", true}};
+  return json::object{
+      {"ok", true},
+      {"version", options_.version},
+      {"startedAt", iso_time(started_at_)},
+      {"platform", kPlatform},
+      {"serviceRole", "user"},
+      {"embeddings", {{"status", "disabled"}, {"reason", "this version serves no embeddings"}}},
+      {"ds4ServerBundled", false},
+  };
+}
+
+json::value ServiceCore::ps() {
+  json::array out;
+  for (const auto& [id, status] : engines_.list()) {
+    out.push_back(json::object{{"id", id},
+                               {"state", engine::state_name(status.state)},
+                               {"pid", status.pid},
+                               {"bytes", status.bytes},
+                               {"slots", status.slots},
+                               {"slots_busy", status.slots_busy},
+                               {"context", status.context},
+                               {"queued", status.queued},
+                               {"idle_ms", status.idle_ms},
+                               {"unload_at", unload_time(status.unload_at)}});
+  }
+  return json::object{{"models", std::move(out)}};
+}
+
+void ServiceCore::scan_if_old() {
+  if (!stopping_ && parts_.clock.now() - scanned_at_ >= kScanAge) scan_soon();
+}
+
+}  // namespace gezel::service

@@ -1,0 +1,117 @@
+// service/service_core.h
+//
+// The state behind InferenceService. Shared, so that work that comes back from the pool finds it alive;
+// everything but the closures given to on_pool() runs on the event loop.
+#pragma once
+#include <atomic>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "engine/pool.h"
+#include "engine/wakeup.h"
+#include "service/inference_service.h"
+#include "service/model_entry.h"
+#include "service/model_name.h"
+#include "service/service_parts.h"
+
+namespace gezel::service {
+
+class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
+ public:
+  ServiceCore(ServiceParts parts, ServiceOptions options);
+  ~ServiceCore();
+
+  // Begins background work; once, after construction.
+  void start();
+
+  asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(std::string model,
+                                                                            prompt::GenerateRequest request);
+  json::value list_models();
+  api::ApiResult<json::value> retrieve_model(std::string_view id);
+  json::value health() const;
+  json::value ps();
+  asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
+  asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);
+  asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model);
+  asio::awaitable<void> stop();
+  bool stopping() const { return stopping_; }
+  // No new work, and what runs on the pool ends soon.
+  void begin_stop();
+
+ private:
+  // Runs blocking work on the pool. `work` may use the store, never this object's other state.
+  template <class Work>
+  asio::awaitable<std::invoke_result_t<Work&>> on_pool(Work work) {
+    co_return co_await asio::co_spawn(
+        parts_.pool,
+        [](Work inner) -> asio::awaitable<std::invoke_result_t<Work&>> {
+          co_return inner();
+        }(std::move(work)),
+        asio::use_awaitable);
+  }
+  // Counts as background work, for which stop() waits, while it lives.
+  class Busy {
+   public:
+    explicit Busy(std::shared_ptr<ServiceCore> core) : core_(std::move(core)) { ++core_->background_; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+    ~Busy() {
+      --core_->background_;
+      core_->background_done_.notify();
+    }
+
+   private:
+    std::shared_ptr<ServiceCore> core_;
+  };
+  // Runs beside requests; stop() waits for it.
+  void spawn_background(asio::awaitable<void> work);
+
+  asio::awaitable<void> prepare();
+  asio::awaitable<void> scan_loop();
+  asio::awaitable<void> verify_loop();
+  void scan_soon();
+  void scan_if_old();
+  void verify_soon();
+  // Returns when a scan that began after the call is done.
+  asio::awaitable<void> refresh();
+
+  KnownModels known() const;
+  const models::InstalledModel* installed(std::string_view id) const;
+  const models::UnrecognizedModel* unrecognized(std::string_view id) const;
+  // The error for a model of the store that cannot be used as it is.
+  api::ApiError unusable(const ModelName& name) const;
+  // The model a request means, installed and usable; looks at the disk again before it says no.
+  asio::awaitable<api::ApiResult<ModelName>> usable_model(std::string text);
+  ModelFacts facts_of(const ModelName& name);
+
+  ServiceParts parts_;
+  const ServiceOptions options_;
+  const WallTime started_at_;
+  models::ModelStore store_;
+  engine::EnginePool engines_;
+
+  models::Inventory inventory_;
+  MonotonicTime scanned_at_{};
+  std::uint64_t scans_wanted_ = 0, scans_done_ = 0;
+  bool scanning_ = false;
+  engine::Wakeup scanned_;
+
+  bool verify_wanted_ = false, verifying_ = false;
+  // What engines told about models, kept when they are unloaded.
+  std::map<std::string, std::string, std::less<>> default_templates_;
+  std::map<std::string, Performance, std::less<>> performance_;
+
+  bool prepared_ = false;
+  engine::Wakeup prepared_changed_;
+  bool stopping_ = false, stopped_ = false, stop_begun_ = false;
+  engine::Wakeup stopped_changed_;
+  std::shared_ptr<std::atomic<bool>> go_on_ = std::make_shared<std::atomic<bool>>(true);
+  int background_ = 0;
+  engine::Wakeup background_done_;
+};
+
+}  // namespace gezel::service

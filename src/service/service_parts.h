@@ -1,0 +1,36 @@
+// service/service_parts.h
+//
+// The world of an InferenceService: what it would otherwise have to make, read or start itself. A test brings
+// fakes.
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "engine/engine.h"
+#include "models/store.h"
+
+namespace gezel::service {
+
+struct ServiceParts {
+  // What the rest refers to; declared first, so that it goes last.
+  std::shared_ptr<void> keep_alive;
+  boost::asio::any_io_executor loop;
+  // For blocking work: imports and hashing each occupy a thread for a while, and loading models needs one as
+  // well.
+  boost::asio::any_io_executor pool;
+  const Clock& clock;
+  Entropy& entropy;
+  // The engine of "llama-cpp:<id>"; starts nothing.
+  std::function<std::unique_ptr<engine::Engine>(const std::string& model_id, models::ModelStore& store)>
+      make_engine;
+  // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
+  std::function<void()> reap_orphans;
+  // Waits until nothing runs on `pool` any more; called when the service goes.
+  std::function<void()> drain_pool;
+};
+
+}  // namespace gezel::service

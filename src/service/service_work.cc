@@ -1,0 +1,246 @@
+// Work that waits: for the disk, for engines, for the end.
+#include <fmt/format.h>
+
+#include <array>
+
+#include "base/log.h"
+#include "service/service_core.h"
+
+namespace gezel::service {
+namespace {
+
+// A text member of an import request, or its default. Another type is an error that names it.
+api::ApiResult<std::string> text_member(const json::object& request, std::string_view key,
+                                        std::string_view fallback) {
+  const auto* value = request.if_contains(key);
+  if (value == nullptr || value->is_null()) return std::string(fallback);
+  if (value->is_string()) return std::string(value->get_string());
+  return std::unexpected(
+      api::invalid_request("invalid_body", fmt::format("{}: must be a text", key), std::string(key)));
+}
+
+api::ApiResult<models::ImportRequest> parse_import(const json::object& request) {
+  constexpr std::array<std::string_view, 6> kMembers{"path", "mode", "id", "name", "mmproj", "backend"};
+  for (const auto& member : request) {
+    if (std::find(kMembers.begin(), kMembers.end(), member.key()) == kMembers.end()) {
+      return std::unexpected(api::invalid_request(
+          "invalid_body", fmt::format("{}: is not a member of an import", std::string_view(member.key())),
+          std::string(member.key())));
+    }
+  }
+  models::ImportRequest out;
+  GEZEL_TRY(out.path, text_member(request, "path", ""));
+  GEZEL_TRY(out.mode, text_member(request, "mode", out.mode));
+  GEZEL_TRY(out.id, text_member(request, "id", ""));
+  GEZEL_TRY(out.name, text_member(request, "name", ""));
+  GEZEL_TRY(out.mmproj, text_member(request, "mmproj", ""));
+  GEZEL_TRY(const std::string backend, text_member(request, "backend", kLlamaProvider));
+  if (out.path.empty()) {
+    return std::unexpected(
+        api::invalid_request("invalid_body", "path: must be the absolute path of a model file", "path"));
+  }
+  if (backend != kLlamaProvider) {
+    return std::unexpected(api::invalid_request(
+        "unsupported_backend",
+        fmt::format("backend is \"{}\"; this version imports for {} only", backend, kLlamaProvider),
+        "backend"));
+  }
+  return out;
+}
+
+// Callers of an import are local people: they may see paths, and 507 says more than 500.
+api::ApiError import_error(const Error& error) {
+  api::ApiError out = api::from_error(error);
+  if (error.code == "insufficient_disk") {
+    out.status = 507;
+    out.message = error.message;
+  }
+  if (error.code == "invalid-model-id") out.code = error.code;
+  return out;
+}
+
+}  // namespace
+
+void ServiceCore::spawn_background(asio::awaitable<void> work) {
+  auto busy = std::make_unique<Busy>(shared_from_this());
+  asio::co_spawn(parts_.loop, std::move(work), [busy = std::move(busy)](const std::exception_ptr& problem) {
+    if (problem) {
+      // A bug or no memory: the work is lost, the service is not.
+      log_error("background work ended unexpectedly");
+    }
+  });
+}
+
+asio::awaitable<void> ServiceCore::prepare() {
+  if (parts_.reap_orphans) {
+    co_await on_pool([reap = parts_.reap_orphans] {
+      reap();
+      return true;
+    });
+  }
+  prepared_ = true;
+  prepared_changed_.notify();
+}
+
+void ServiceCore::scan_soon() {
+  ++scans_wanted_;
+  if (std::exchange(scanning_, true)) return;
+  spawn_background(scan_loop());
+}
+
+asio::awaitable<void> ServiceCore::scan_loop() {
+  while (scans_done_ < scans_wanted_) {
+    const std::uint64_t target = scans_wanted_;
+    inventory_ = co_await on_pool([this] { return store_.inventory(); });
+    scanned_at_ = parts_.clock.now();
+    scans_done_ = target;
+    scanned_.notify();
+  }
+  scanning_ = false;
+}
+
+asio::awaitable<void> ServiceCore::refresh() {
+  scan_soon();
+  const std::uint64_t wanted = scans_wanted_;
+  while (scans_done_ < wanted) {
+    if (!co_await scanned_.wait()) co_return;
+  }
+}
+
+void ServiceCore::verify_soon() {
+  verify_wanted_ = true;
+  if (std::exchange(verifying_, true)) return;
+  spawn_background(verify_loop());
+}
+
+// One model after the other: hashing several at once would only make each slower.
+asio::awaitable<void> ServiceCore::verify_loop() {
+  while (std::exchange(verify_wanted_, false)) {
+    const std::vector<models::InstalledModel> all = inventory_.installed;
+    for (const auto& model : all) {
+      if (stopping_) break;
+      using Outcome = std::optional<Result<>>;
+      const Outcome outcome = co_await on_pool([this, model, go_on = go_on_]() -> Outcome {
+        if (store_.check(model) == models::Integrity::unchanged) return std::nullopt;
+        return store_.verify(model, [&](Bytes) { return go_on->load(); });
+      });
+      if (!outcome) continue;
+      if (*outcome) {
+        log_info("the model's files are verified", {{"model", model.id}});
+      } else if (outcome->error().kind != ErrorKind::cancelled) {
+        log_warn("the model's files could not be verified",
+                 {{"model", model.id}, {"error", outcome->error().message}});
+      }
+      if (!stopping_) scan_soon();
+    }
+    if (stopping_) break;
+  }
+  verifying_ = false;
+}
+
+asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text) {
+  auto name = resolve_model_name(text, known());
+  const auto found = [&] {
+    return name && name->provider == kLlamaProvider && installed(name->model) != nullptr;
+  };
+  if (found()) co_return name;
+  if (!name && name.error().code != "model_not_found") co_return name;
+  if (name && name->provider != kLlamaProvider) co_return std::unexpected(model_not_found(*name, known()));
+  // It may have been installed by hand, or its file may be back, since we last looked.
+  co_await refresh();
+  name = resolve_model_name(text, known());
+  if (!name || found()) co_return name;
+  co_return std::unexpected(unusable(*name));
+}
+
+asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore::chat(
+    std::string model, prompt::GenerateRequest request) {
+  if (stopping_) co_return std::unexpected(api::shutting_down());
+  const auto name = co_await usable_model(std::move(model));
+  if (!name) co_return std::unexpected(name.error());
+  while (!prepared_ && !stopping_) {
+    if (!co_await prepared_changed_.wait()) break;
+  }
+  if (stopping_) co_return std::unexpected(api::shutting_down());
+  const auto engine = engines_.get(name->qualified());
+  if (!engine) co_return std::unexpected(api::from_engine(engine.error()));
+  auto generation = co_await (*engine)->generate(std::move(request));
+  if (!generation) co_return std::unexpected(api::from_engine(generation.error()));
+  co_return std::move(*generation);
+}
+
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::stop_model(std::string model, bool force) {
+  const auto name = resolve_model_name(model, known());
+  if (!name) co_return std::unexpected(name.error());
+  // A loaded model can be unloaded even when its files are gone.
+  if (!engines_.find(name->qualified())) {
+    const auto usable = co_await usable_model(model);
+    if (!usable) co_return std::unexpected(usable.error());
+  }
+  facts_of(*name);  // what it measured is kept
+  const auto outcome = co_await engines_.stop(name->qualified(), force);
+  if (!outcome) co_return std::unexpected(api::from_engine(outcome.error()));
+  co_return json::object{{"stopped", name->qualified()}};
+}
+
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::import_model(json::object body) {
+  if (stopping_) co_return std::unexpected(api::shutting_down());
+  auto request = parse_import(body);
+  if (!request) co_return std::unexpected(request.error());
+  const Busy busy(shared_from_this());  // stop() waits until the store is left alone
+  const auto model = co_await on_pool([this, request = std::move(*request), go_on = go_on_] {
+    return store_.import(request, [&](Bytes) { return go_on->load(); });
+  });
+  if (!model) {
+    if (stopping_) co_return std::unexpected(api::shutting_down());
+    co_return std::unexpected(import_error(model.error()));
+  }
+  co_await refresh();
+  verify_soon();
+  // An engine that has the old files open is exchanged at its next idle moment; this is one if nobody uses
+  // it.
+  const ModelName name{std::string(kLlamaProvider), model->id};
+  if (engines_.find(name.qualified())) co_await engines_.stop(name.qualified(), false);
+  default_templates_.erase(name.qualified());
+  performance_.erase(name.qualified());
+  co_return json::object{{"model", import_entry(*model)}};
+}
+
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::worker_stats(std::string model) {
+  const auto name = co_await usable_model(std::move(model));
+  if (!name) co_return std::unexpected(name.error());
+  const auto engine = engines_.find(name->qualified());
+  std::optional<std::string> text;
+  if (engine) text = co_await engine->worker_stats();
+  if (!text) {
+    co_return std::unexpected(api::not_found(
+        "model_not_loaded", fmt::format("the model \"{}\" is not loaded", name->qualified()), "model"));
+  }
+  auto parsed = parse_json(*text);
+  if (!parsed) co_return std::unexpected(api::internal_error(parsed.error().message));
+  co_return std::move(*parsed);
+}
+
+void ServiceCore::begin_stop() {
+  stopping_ = true;
+  go_on_->store(false);
+  prepared_changed_.notify();
+}
+
+asio::awaitable<void> ServiceCore::stop() {
+  begin_stop();
+  if (std::exchange(stop_begun_, true)) {
+    while (!stopped_) {
+      if (!co_await stopped_changed_.wait()) co_return;
+    }
+    co_return;
+  }
+  co_await engines_.stop_all();
+  while (background_ > 0) {
+    if (!co_await background_done_.wait()) break;
+  }
+  stopped_ = true;
+  stopped_changed_.notify();
+}
+
+}  // namespace gezel::service
