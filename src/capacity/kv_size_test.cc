@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "base/json.h"
@@ -79,6 +81,18 @@ TEST(KvSize, EveryCaseOfTheTableHolds) {
                   int_or(expect, "recurrent_bytes", static_cast<std::int64_t>(geometry->recurrent_bytes))));
   }
   EXPECT_GT(cases, 40);
+}
+
+// What libllama reports for eight slots of 8,192 tokens: 192 MiB of global and 120 MiB of windowed cells.
+TEST(KvSize, AgreesWithTheEngineOnARealModel) {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const std::filesystem::path base =
+      cache && *cache ? cache : std::filesystem::path(std::getenv("HOME")) / ".cache";
+  const auto metadata = gguf::read_metadata(base / "gezel-inference" / "models" / "gemma-3-270m-q4_k_m.gguf");
+  ASSERT_TRUE(metadata) << metadata.error().message;
+  const auto geometry = kv_geometry(*metadata);
+  ASSERT_TRUE(geometry);
+  EXPECT_EQ(kv_bytes(*geometry, {.slots = 8, .micro_batch = 512}, 8192), 312 * kMiB);
 }
 
 TEST(KvSize, ASlotsCostIsSlopeTimesContextPlusFixed) {

@@ -1,0 +1,73 @@
+// system/test_tree.h
+//
+// A made-up machine: a folder that stands for "/" in tests.
+#pragma once
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+namespace gezel::system::testing {
+
+class TestTree {
+ public:
+  TestTree() {
+    std::string name = (std::filesystem::temp_directory_path() / "system-test-XXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  ~TestTree() { std::filesystem::remove_all(root_); }
+  TestTree(const TestTree&) = delete;
+  TestTree& operator=(const TestTree&) = delete;
+
+  const std::filesystem::path& root() const { return root_; }
+  TestTree& file(std::string_view path, std::string_view content) {
+    const std::filesystem::path target = root_ / path;
+    std::filesystem::create_directories(target.parent_path());
+    std::ofstream(target, std::ios::binary) << content;
+    return *this;
+  }
+  TestTree& link(std::string_view path, std::string_view target) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::filesystem::create_symlink(target, root_ / path);
+    return *this;
+  }
+
+  // Memory in GiB, as /proc/meminfo tells it.
+  TestTree& memory(double total, double free, double available) {
+    const auto kib = [](double gib) {
+      return std::to_string(static_cast<long long>(gib * 1024 * 1024)) + " kB\n";
+    };
+    return file("proc/meminfo", "MemTotal:       " + kib(total) + "MemFree:  " + kib(free) +
+                                    "MemAvailable:   " + kib(available));
+  }
+  // A version 2 hierarchy whose mount shows `shown` as its root, with this process in `group`.
+  TestTree& cgroup2(std::string_view group, std::string_view shown = "/") {
+    file("proc/self/cgroup", "0::" + std::string(group) + "\n");
+    return file("proc/self/mountinfo",
+                "25 1 0:5 / /proc rw - proc proc rw\n40 25 0:39 " + std::string(shown) +
+                    " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
+  }
+  // Version 1 hierarchies for memory and processors.
+  TestTree& cgroup1(std::string_view group) {
+    const std::string path(group);
+    file("proc/self/cgroup", "9:name=systemd:/\n4:memory:" + path + "\n2:cpu,cpuacct:" + path + "\n0::/\n");
+    return file("proc/self/mountinfo",
+                "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+                "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+                "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
+  }
+  TestTree& cpus(std::string_view online) {
+    return file("sys/devices/system/cpu/online", std::string(online) + "\n");
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+
+inline std::string gib(double value) {
+  return std::to_string(static_cast<long long>(value * (1LL << 30))) + "\n";
+}
+
+}  // namespace gezel::system::testing
