@@ -1,7 +1,7 @@
 // engine/engine.h
 //
-// The one interface behind which every engine family stands (spec 30 section 2). Called on the event loop, awaited there,
-// never throws across the boundary. Nothing above it knows which family answers.
+// The one interface behind which every engine family stands (spec 30 section 2). Called on the event loop,
+// awaited there, never throws across the boundary. Nothing above it knows which family answers.
 #pragma once
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
@@ -23,14 +23,15 @@ namespace asio = boost::asio;
 
 enum class Retry { never, same_engine, other_engine, after };
 
-// An Error with what an engine knows beyond it. `error.code` is one of the stable words of spec 30 section 2.4 with dashes
+// An Error with what an engine knows beyond it. `error.code` is one of the stable words of spec 30
+// section 2.4 with dashes
 // ("engine-crashed"); `http_hint` is the status an HTTP answer should carry.
 struct EngineError {
   Error error;
   Retry retry = Retry::never;
   int http_hint = 500;
-  std::int64_t retry_after_ms = 0;      // with Retry::after
-  std::string incident_id;              // set when a process died unexpectedly
+  std::int64_t retry_after_ms = 0;  // with Retry::after
+  std::string incident_id;          // set when a process died unexpectedly
   std::int64_t characters_delivered = 0;
   // context-overflow: both numbers, else 0.
   std::int64_t prompt_tokens = 0;
@@ -78,13 +79,15 @@ struct TextDelta {
 struct Progress {
   enum class Stage { queued, load, prefill };
   Stage stage = Stage::queued;
-  std::int64_t ahead = 0;              // queued: requests before this one
-  std::int64_t done = 0, total = 0;    // prefill: tokens; load: per mille
+  std::int64_t ahead = 0;            // queued: requests before this one
+  std::int64_t done = 0, total = 0;  // prefill: tokens; load: per mille
 };
 struct Done {
   FinishReason reason = FinishReason::stop;
   Usage usage;
   Timings timings;
+  std::vector<std::string>
+      warnings;  // for example that the engine went silent and the text so far is all there is
 };
 struct Failed {
   EngineError error;
@@ -113,8 +116,8 @@ struct Status {
   std::int64_t queued = 0;
   std::int64_t idle_ms = 0;
   std::optional<WallTime> unload_at;
-  std::uint64_t generation = 0;      // +1 per spawn
-  std::string chat_template;         // "default:<name>" when the file has none, else ""
+  std::uint64_t generation = 0;  // +1 per spawn
+  std::string chat_template;     // "default:<name>" when the file has none, else ""
   bool flash_attention = false;
   std::string kv_type;
   double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown
@@ -131,7 +134,8 @@ class Engine {
   // Loads the model unless it is loaded; concurrent callers join the one start.
   virtual asio::awaitable<EngineResult<>> ensure_ready() = 0;
   // Accepts the request into the engine's queue, starting the engine if needed. The events tell the rest.
-  virtual asio::awaitable<EngineResult<std::unique_ptr<Generation>>> generate(prompt::GenerateRequest request) = 0;
+  virtual asio::awaitable<EngineResult<std::unique_ptr<Generation>>> generate(
+      prompt::GenerateRequest request) = 0;
   virtual bool busy() const = 0;
   // Ends the process; running requests get `engine-evicted`.
   virtual asio::awaitable<StopOutcome> stop() = 0;

@@ -1,0 +1,203 @@
+#include <gtest/gtest.h>
+
+#include "engine/idle_policy.h"
+#include "engine/request_queue.h"
+#include "engine/restart_budget.h"
+#include "engine/start_deadline.h"
+#include "engine/timers.h"
+#include "engine/watchdog.h"
+
+namespace gezel::engine {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr MonotonicTime at(std::int64_t ms) {
+  return MonotonicTime(std::chrono::hours(1)) + Millis(ms);
+}
+WallTime wall(std::int64_t ms) {
+  return WallTime(seconds(1'700'000'000)) + Millis(ms);
+}
+
+TEST(RestartBudget, RestsForAMinuteFromTheFirstRefusal) {
+  RestartBudget budget;
+  for (const int crash : {0, 20'000, 45'000}) {
+    EXPECT_FALSE(budget.refuse(at(crash)));
+    budget.record_failure(at(crash));
+  }
+  EXPECT_EQ(budget.refuse(at(50'000)), Millis(60'000));
+  EXPECT_TRUE(budget.exhausted(at(50'000)));
+  EXPECT_EQ(budget.refuse(at(109'000)), Millis(1'000));
+  EXPECT_FALSE(budget.refuse(at(110'000)));
+  EXPECT_FALSE(budget.exhausted(at(110'000)));
+}
+
+TEST(RestartBudget, ForgetsFailuresOlderThanTheWindow) {
+  RestartBudget budget;
+  for (const int crash : {0, 20'000, 45'000}) budget.record_failure(at(crash));
+  EXPECT_FALSE(budget.refuse(at(60'000)));
+  budget.record_failure(at(61'000));
+  EXPECT_TRUE(budget.refuse(at(61'500)));
+}
+
+TEST(IdlePolicy, FreezesAtHalfAndStopsAtTheWholeBudget) {
+  IdlePolicy idle(Millis(300'000));
+  idle.mark_used(at(0), wall(0));
+  EXPECT_EQ(idle.next_deadline(), at(150'050));
+  EXPECT_EQ(idle.on_deadline(at(150'050), wall(150'050), false), IdlePolicy::Action::freeze);
+  EXPECT_EQ(idle.next_deadline(), at(300'050));
+  EXPECT_EQ(idle.on_deadline(at(300'050), wall(300'050), false), IdlePolicy::Action::stop);
+  EXPECT_FALSE(idle.next_deadline());
+}
+
+TEST(IdlePolicy, ABusyEngineIsAskedAgainAfterAWholeWindow) {
+  IdlePolicy idle(Millis(60'000));
+  idle.mark_used(at(0), wall(0));
+  EXPECT_EQ(idle.on_deadline(at(30'050), wall(30'050), false), IdlePolicy::Action::freeze);
+  EXPECT_EQ(idle.on_deadline(at(60'050), wall(60'050), true), IdlePolicy::Action::none);
+  EXPECT_EQ(idle.next_deadline(), at(120'050));
+  // Only a new use brings a second freeze.
+  EXPECT_EQ(idle.on_deadline(at(100'000), wall(100'000), false), IdlePolicy::Action::stop);
+}
+
+TEST(IdlePolicy, ASecondFreezeNeedsANewUse) {
+  IdlePolicy idle(Millis(60'000));
+  idle.mark_used(at(0), wall(0));
+  EXPECT_EQ(idle.on_deadline(at(30'050), wall(30'050), false), IdlePolicy::Action::freeze);
+  EXPECT_EQ(idle.on_deadline(at(40'000), wall(40'000), false), IdlePolicy::Action::none);
+  idle.mark_used(at(41'000), wall(41'000));
+  EXPECT_EQ(idle.on_deadline(at(71'050), wall(71'050), false), IdlePolicy::Action::freeze);
+}
+
+TEST(IdlePolicy, CountsTheSleepOfTheMachineButNotAClockSetBack) {
+  IdlePolicy idle(Millis(300'000));
+  idle.mark_used(at(0), wall(0));
+  EXPECT_EQ(idle.on_deadline(at(1'000), wall(-3'600'000), false), IdlePolicy::Action::none);
+  EXPECT_EQ(idle.on_deadline(at(2'000), wall(3'600'000), false), IdlePolicy::Action::stop);
+}
+
+TEST(IdlePolicy, ZeroNeverStops) {
+  IdlePolicy idle(Millis(0));
+  idle.mark_used(at(0), wall(0));
+  EXPECT_FALSE(idle.next_deadline());
+  EXPECT_EQ(idle.on_deadline(at(1'000'000'000), wall(1'000'000'000), false), IdlePolicy::Action::none);
+}
+
+TEST(StartDeadline, IsExtendedByNewObservationsOnly) {
+  const Millis base(180'000);
+  StartDeadline silent(at(0), base);
+  EXPECT_EQ(silent.deadline(), at(180'000));
+
+  StartDeadline late(at(0), base);
+  late.observe("loading_model", 0.5, at(175'000));
+  late.observe("loading_model", 0.5, at(179'000));  // a repeat
+  EXPECT_EQ(late.deadline(), at(235'000));
+
+  StartDeadline early(at(0), base);
+  early.observe("loading_model", 0.5, at(100'000));
+  EXPECT_EQ(early.deadline(), at(180'000));
+
+  StartDeadline endless(at(0), base);
+  for (int i = 1; i < 40; ++i) endless.observe("loading_model", i, at(30'000 * i));
+  EXPECT_EQ(endless.deadline(), at(540'000));
+}
+
+TEST(TurnWatchdog, GivesTheFirstTextLongerThanTheRest) {
+  TurnWatchdog dog;
+  dog.start(at(0), 1);
+  EXPECT_EQ(dog.deadline(), at(600'000));
+  EXPECT_EQ(dog.check(at(599'999), 1), TurnWatchdog::Verdict::fine);
+  EXPECT_EQ(dog.check(at(600'000), 1), TurnWatchdog::Verdict::before_text);
+  dog.text();
+  dog.alive(at(600'000), 2);
+  EXPECT_EQ(dog.check(at(900'000), 2), TurnWatchdog::Verdict::between_text);
+}
+
+TEST(TurnWatchdog, IsPatientWithAnEngineThatStillDecodes) {
+  TurnWatchdog dog;
+  dog.start(at(0), 1);
+  EXPECT_EQ(dog.check(at(600'000), 2), TurnWatchdog::Verdict::fine);
+  EXPECT_EQ(dog.deadline(), at(1'200'000));
+  EXPECT_EQ(dog.check(at(1'200'000), 2), TurnWatchdog::Verdict::before_text);
+}
+
+TEST(TurnWatchdog, DoesNotCountAPauseOfOurOwn) {
+  TurnWatchdog dog;
+  dog.start(at(0), 1);
+  dog.text();
+  dog.pause();
+  EXPECT_EQ(dog.check(at(3'600'000), 1), TurnWatchdog::Verdict::fine);
+  dog.resume(at(3'600'000));
+  EXPECT_EQ(dog.check(at(3'899'999), 1), TurnWatchdog::Verdict::fine);
+  EXPECT_EQ(dog.check(at(3'900'000), 1), TurnWatchdog::Verdict::between_text);
+}
+
+TEST(TurnWatchdog, BoundsTheWholeTurn) {
+  TurnWatchdog dog;
+  dog.start(at(0), 1);
+  dog.alive(at(28'799'999), 5);
+  EXPECT_EQ(dog.check(at(28'800'000), 6), TurnWatchdog::Verdict::turn);
+}
+
+TEST(RequestQueue, TakesLanesInOrderAndOldestFirst) {
+  using enum prompt::Lane;
+  RequestQueue queue;
+  queue.push(1, batch, at(0));
+  queue.push(2, background, at(1));
+  queue.push(3, interactive, at(2));
+  queue.push(4, interactive, at(3));
+  EXPECT_EQ(queue.ahead_of(1, at(4)), 3U);
+  EXPECT_EQ(queue.ahead_of(4, at(4)), 1U);
+  for (const std::uint64_t id : {3, 4, 2, 1}) EXPECT_EQ(queue.pop(at(4)), id);
+  EXPECT_FALSE(queue.pop(at(4)));
+}
+
+TEST(RequestQueue, NobodyStarvesExceptBatchWork) {
+  using enum prompt::Lane;
+  RequestQueue queue;
+  queue.push(1, batch, at(0));
+  queue.push(2, background, at(0));
+  queue.push(3, interactive, at(60'500));
+  EXPECT_EQ(queue.pop(at(61'000)), 2U);
+  EXPECT_EQ(queue.pop(at(61'000)), 3U);
+  EXPECT_EQ(queue.pop(at(61'000)), 1U);
+}
+
+TEST(RequestQueue, IsBounded) {
+  RequestQueue queue;
+  for (std::uint64_t id = 0; id < RequestQueue::kMaxWaiting; ++id)
+    EXPECT_TRUE(queue.push(id, prompt::Lane::interactive, at(0)));
+  EXPECT_FALSE(queue.push(1'000, prompt::Lane::interactive, at(0)));
+  EXPECT_TRUE(queue.remove(5));
+  EXPECT_TRUE(queue.push(1'000, prompt::Lane::interactive, at(0)));
+}
+
+TEST(RequestQueue, TheGateIsFourTimesTheSlotsAndNeverAbove64) {
+  EXPECT_EQ(gate_width(1), 4);
+  EXPECT_EQ(gate_width(8), 32);
+  EXPECT_EQ(gate_width(16), 64);
+  EXPECT_EQ(gate_width(64), 64);
+}
+
+TEST(ManualTimers, FireInOrderOfTheirDeadlines) {
+  ManualClock clock;
+  ManualTimers timers(clock);
+  std::string order;
+  auto a = timers.make();
+  auto b = timers.make();
+  auto c = timers.make();
+  a->arm(clock.now() + Millis(20), [&] { order += 'a'; });
+  b->arm(clock.now() + Millis(10), [&] {
+    order += 'b';
+    b->arm(clock.now() + Millis(5), [&] { order += 'B'; });
+  });
+  c->arm(clock.now() + Millis(12), [&] { order += 'c'; });
+  c->cancel();
+  timers.advance(Millis(19));
+  EXPECT_EQ(order, "bB");
+  timers.advance(Millis(1));
+  EXPECT_EQ(order, "bBa");
+}
+
+}  // namespace
+}  // namespace gezel::engine

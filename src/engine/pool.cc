@@ -1,0 +1,76 @@
+#include "engine/pool.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
+
+#include "engine/wakeup.h"
+
+namespace gezel::engine {
+
+EngineResult<std::shared_ptr<Engine>> EnginePool::get(const std::string& model_id) {
+  if (closed_)
+    return std::unexpected(
+        make_error("engine-evicted", "The service is stopping; models are being unloaded."));
+  auto& slot = engines_[model_id];
+  if (!slot) slot = factory_(model_id);
+  return slot;
+}
+
+std::shared_ptr<Engine> EnginePool::find(std::string_view model_id) const {
+  const auto found = engines_.find(model_id);
+  return found == engines_.end() ? nullptr : found->second;
+}
+
+std::vector<EnginePool::Listed> EnginePool::list() const {
+  std::vector<Listed> out;
+  for (const auto& [id, engine] : engines_) {
+    auto status = engine->status();
+    if (status.state != State::stopped || status.queued > 0) out.push_back({id, std::move(status)});
+  }
+  return out;
+}
+
+asio::awaitable<EngineResult<StopOutcome>> EnginePool::stop(std::string model_id, bool force) {
+  const auto engine = find(model_id);
+  const auto status = engine ? engine->status() : Status{};
+  if (status.state == State::stopped && status.queued == 0) {
+    EngineError error =
+        make_error("model_not_found", fmt::format("The model '{}' is not loaded.", model_id), "model");
+    error.error.code = "model_not_loaded";
+    co_return std::unexpected(std::move(error));
+  }
+  if (engine->busy() && !force) {
+    EngineError error =
+        make_error("engine-busy",
+                   fmt::format("The model '{}' is answering {} request(s). Wait for them, or stop it "
+                               "with force, which ends them.",
+                               model_id, status.slots_busy + status.queued),
+                   "model");
+    error.error.kind = ErrorKind::conflict;
+    error.error.code = "model_busy";
+    error.http_hint = 409;
+    co_return std::unexpected(std::move(error));
+  }
+  co_return co_await engine->stop();
+}
+
+asio::awaitable<void> EnginePool::stop_all() {
+  closed_ = true;
+  const auto loop = co_await asio::this_coro::executor;
+  auto all_stopped = std::make_shared<Wakeup>(loop);
+  auto running = std::make_shared<std::size_t>(engines_.size());
+  for (const auto& entry : engines_) {
+    asio::co_spawn(
+        loop, [engine = entry.second]() -> asio::awaitable<void> { co_await engine->stop(); },
+        [all_stopped, running](const std::exception_ptr&) {
+          if (--*running == 0) all_stopped->notify();
+        });
+  }
+  while (*running > 0) {
+    if (!co_await all_stopped->wait()) break;
+  }
+}
+
+}  // namespace gezel::engine

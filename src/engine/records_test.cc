@@ -1,0 +1,243 @@
+// What is kept on disk: incidents, quarantine, log files, pid files.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <csignal>
+
+#include "base/json.h"
+#include "engine/incidents.h"
+#include "engine/orphans.h"
+#include "engine/quarantine.h"
+#include "engine/rolling_log.h"
+
+namespace gezel::engine {
+namespace {
+
+class Records : public testing::Test {
+ protected:
+  Records() {
+    std::string pattern = (fs::temp_directory_path() / "gezel-records-XXXXXX").string();
+    folder = mkdtemp(pattern.data());
+  }
+  ~Records() override { fs::remove_all(folder); }
+
+  ExitSnapshot crash(int signal, bool reached_ready = false) const {
+    ExitSnapshot s;
+    s.pid = 7;
+    s.status = ExitStatus{0, signal};
+    s.reached_ready = reached_ready;
+    s.exited_at = clock.wall_now();
+    conclude(s);
+    return s;
+  }
+  std::string text(const fs::path& path) const { return read_file(path).value_or(""); }
+
+  fs::path folder;
+  ManualClock clock;
+};
+
+using Quarantined = Records;
+const LaunchIdentity kModelA{"cpu", "1000:5", "a", "77:1"};
+const LaunchIdentity kModelB{"cpu", "1000:5", "b", "88:1"};
+
+TEST_F(Quarantined, ThreeCrashesBeforeReadyPutOneModelOut) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 2; ++i) {
+    quarantine.record_exit(kModelA, crash(SIGSEGV));
+    EXPECT_FALSE(quarantine.reason(kModelA));
+    clock.advance(Millis(900'000));
+  }
+  quarantine.record_exit(kModelA, crash(SIGSEGV));
+  ASSERT_TRUE(quarantine.reason(kModelA));
+  EXPECT_NE(quarantine.reason(kModelA)->find("Segmentation"), std::string::npos);
+  EXPECT_FALSE(quarantine.reason(kModelB));
+}
+
+TEST_F(Quarantined, ReadyClearsTheStrikes) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 2; ++i) {
+    quarantine.record_exit(kModelA, crash(SIGSEGV));
+    clock.advance(Millis(900'000));
+  }
+  quarantine.record_ready(kModelA);
+  quarantine.record_exit(kModelA, crash(SIGSEGV));
+  EXPECT_FALSE(quarantine.reason(kModelA));
+}
+
+TEST_F(Quarantined, ThreeCrashesWithinTenMinutesCountAlthoughItWasReady) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(quarantine.reason(kModelA));
+    quarantine.record_ready(kModelA);
+    quarantine.record_exit(kModelA, crash(SIGSEGV, true));
+    clock.advance(Millis(200'000));
+  }
+  EXPECT_TRUE(quarantine.reason(kModelA));
+}
+
+TEST_F(Quarantined, CrashesFarApartDoNotCount) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 10; ++i) {
+    quarantine.record_ready(kModelA);
+    quarantine.record_exit(kModelA, crash(SIGSEGV, true));
+    clock.advance(Millis(301'000));
+  }
+  EXPECT_FALSE(quarantine.reason(kModelA));
+}
+
+TEST_F(Quarantined, AKillFromOutsideIsNoStrike) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 10; ++i) quarantine.record_exit(kModelA, crash(SIGKILL));
+  EXPECT_FALSE(quarantine.reason(kModelA));
+}
+
+TEST_F(Quarantined, AnIllegalInstructionPutsTheBuildOutAtOnceAndAReplacedBuildBeginsClean) {
+  Quarantine quarantine(folder, clock);
+  quarantine.record_exit(kModelA, crash(SIGILL));
+  EXPECT_TRUE(quarantine.reason(kModelB));
+  auto rebuilt = kModelB;
+  rebuilt.binary = "1008:9";
+  EXPECT_FALSE(quarantine.reason(rebuilt));
+}
+
+TEST_F(Quarantined, TwoStruckModelsWithoutASuccessPutTheBuildOut) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 3; ++i) quarantine.record_exit(kModelA, crash(SIGSEGV));
+  for (int i = 0; i < 3; ++i) quarantine.record_exit(kModelB, crash(SIGSEGV));
+  EXPECT_TRUE(quarantine.reason({"cpu", "1000:5", "c", "99:1"}));
+}
+
+TEST_F(Quarantined, ASuccessInBetweenSavesTheBuild) {
+  Quarantine quarantine(folder, clock);
+  const LaunchIdentity model_c{"cpu", "1000:5", "c", "99:1"};
+  for (int i = 0; i < 3; ++i) quarantine.record_exit(kModelA, crash(SIGSEGV));
+  quarantine.record_ready(model_c);
+  for (int i = 0; i < 3; ++i) quarantine.record_exit(kModelB, crash(SIGSEGV));
+  EXPECT_FALSE(quarantine.reason(model_c));
+}
+
+TEST_F(Quarantined, AChangedFileOrAClearLiftsIt) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 3; ++i) quarantine.record_exit(kModelA, crash(SIGSEGV));
+  auto changed = kModelA;
+  changed.model = "77:2";
+  EXPECT_FALSE(quarantine.reason(changed));
+  EXPECT_EQ(quarantine.clear("b"), 0U);
+  EXPECT_EQ(quarantine.clear("a"), 1U);
+  EXPECT_FALSE(quarantine.reason(kModelA));
+}
+
+TEST_F(Quarantined, DamagedFilesCountAsEmpty) {
+  Quarantine quarantine(folder, clock);
+  for (const auto* content :
+       {"", "[]", "{\"schemaVersion\":2,\"entries\":[{}]}", "{\"schemaVersion\":1,\"entries\":[7,{}]}"}) {
+    ASSERT_TRUE(write_file_atomic(folder / "unusable.json", content));
+    ASSERT_TRUE(write_file_atomic(folder / "strikes.json", content));
+    EXPECT_FALSE(quarantine.reason(kModelA)) << content;
+    quarantine.record_ready(kModelA);
+  }
+}
+
+TEST_F(Records, AnIncidentIsOneLineOnDiskWhenAppendReturns) {
+  IncidentLog incidents(folder / "logs");
+  incidents.append(crash(SIGSEGV));
+  incidents.append(crash(SIGABRT));
+  const auto content = text(incidents.path());
+  EXPECT_EQ(std::ranges::count(content, '\n'), 2);
+  const auto first = parse_json(content.substr(0, content.find('\n')));
+  ASSERT_TRUE(first);
+  EXPECT_EQ(int_or(first->get_object(), "signal", 0), SIGSEGV);
+}
+
+TEST_F(Records, LogFilesRollBySizeAndDay) {
+  RollingLog log(folder, "gezel-engine", 100);
+  const std::string line(60, 'x');
+  const auto now = clock.wall_now();
+  for (int i = 0; i < 3; ++i) log.write(line, now);
+  log.write(line, now + std::chrono::days(1));
+  EXPECT_EQ(text(folder / "gezel-engine-2023-11-14.log"), line);
+  EXPECT_EQ(text(folder / "gezel-engine-2023-11-14-1.log"), line);
+  EXPECT_EQ(text(folder / "gezel-engine-2023-11-14-2.log"), line);
+  EXPECT_EQ(text(folder / "gezel-engine-2023-11-15.log"), line);
+}
+
+TEST_F(Records, LogFilesOfAWeekAgoAreDeletedWhenADayBegins) {
+  ASSERT_TRUE(write_file_atomic(folder / "gezel-engine-2001-01-01.log", "old"));
+  ASSERT_TRUE(write_file_atomic(folder / "other-2001-01-01.log", "not ours"));
+  RollingLog log(folder, "gezel-engine");
+  log.write("x\n", std::chrono::system_clock::now() + std::chrono::days(8));
+  EXPECT_FALSE(fs::exists(folder / "gezel-engine-2001-01-01.log"));
+  EXPECT_TRUE(fs::exists(folder / "other-2001-01-01.log"));
+}
+
+TEST_F(Records, ALogThatCannotBeWrittenStopsQuietly) {
+  ASSERT_TRUE(write_file_atomic(folder / "file", ""));
+  RollingLog log(folder / "file" / "logs", "gezel-engine");
+  log.write("x\n", clock.wall_now());
+  EXPECT_TRUE(log.broken());
+}
+
+// A process table in memory.
+struct FakeTable {
+  std::map<std::int64_t, ProcessFacts> alive;
+  std::vector<std::int64_t> killed;
+  int slept = 0;
+  ProcessTable table() {
+    return {
+        [this](std::int64_t pid) { return alive.contains(pid) ? std::optional(alive[pid]) : std::nullopt; },
+        [this](std::int64_t pid) { killed.push_back(pid); },
+        [this](Millis) {
+          if (++slept == 2) alive.clear();
+        }};
+  }
+};
+
+TEST_F(Records, AnOrphanIsKilledAndWaitedFor) {
+  FakeTable fake;
+  fake.alive[4711] = {123, "/opt/gezel-engine"};
+  {
+    // A daemon that dies leaves the file behind.
+    PidFile file(folder, "embedded", "m", 4711, fake.table());
+    fs::copy(folder / "runtime", folder / "saved");
+  }
+  fs::remove_all(folder / "runtime");
+  fs::rename(folder / "saved", folder / "runtime");
+  EXPECT_EQ(reap_orphans(folder, fake.table()), 1);
+  EXPECT_EQ(fake.killed, std::vector<std::int64_t>{4711});
+  EXPECT_EQ(fake.slept, 2);
+  EXPECT_TRUE(fs::is_empty(folder / "runtime"));
+}
+
+TEST_F(Records, AReusedPidIsLeftAlone) {
+  for (const ProcessFacts& other :
+       {ProcessFacts{124, "/opt/gezel-engine"}, ProcessFacts{123, "/usr/bin/vim"}}) {
+    FakeTable fake;
+    fake.alive[4711] = {123, "/opt/gezel-engine"};
+    auto file = std::make_unique<PidFile>(folder, "embedded", "m", 4711, fake.table());
+    fake.alive[4711] = other;
+    EXPECT_EQ(reap_orphans(folder, fake.table()), 0);
+    EXPECT_TRUE(fake.killed.empty());
+  }
+}
+
+TEST_F(Records, DamagedPidFilesAndThoseOfTheDaemonAreHarmless) {
+  fs::create_directory(folder / "runtime");
+  ASSERT_TRUE(write_file_atomic(folder / "runtime" / "embedded-1.pid", "nonsense"));
+  ASSERT_TRUE(write_file_atomic(folder / "runtime" / "embedded-2.pid", "{\"pid\":-1}"));
+  ASSERT_TRUE(write_file_atomic(folder / "runtime" / "pid", "1\n"));
+  FakeTable fake;
+  EXPECT_EQ(reap_orphans(folder, fake.table()), 0);
+  EXPECT_TRUE(fs::exists(folder / "runtime" / "pid"));
+  EXPECT_EQ(reap_orphans(folder / "nowhere", fake.table()), 0);
+}
+
+TEST(ProcessFactsOfOurselves, NameThisProgram) {
+  const auto facts = process_facts(::getpid());
+  ASSERT_TRUE(facts);
+  EXPECT_GT(facts->start_time, 0U);
+  EXPECT_EQ(facts->program, fs::read_symlink("/proc/self/exe"));
+  EXPECT_FALSE(process_facts(0x7fffffff));
+}
+
+}  // namespace
+}  // namespace gezel::engine

@@ -1,0 +1,279 @@
+// States, stopping, idleness and what the end of a worker means. How a start goes is in embedded_start.cc,
+// what frames mean in embedded_frames.cc.
+#include "engine_llama/embedded_core.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/this_coro.hpp>
+#include <utility>
+
+#include "base/log.h"
+
+namespace gezel::engine_llama {
+
+using engine::EngineError;
+using engine::EngineResult;
+using engine::make_error;
+using engine::State;
+using engine::StopReason;
+
+Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
+    : parts_(std::move(parts)),
+      model_id_(std::move(model_id)),
+      options_(std::move(options)),
+      desk_(parts_.loop, parts_.clock, *parts_.timers, parts_.watchdog,
+            {.send =
+                 [this](std::string frame) {
+                   if (launch_) launch_->send(std::move(frame));
+                 },
+             .used = [this] { mark_used(); },
+             .left = [this] { abort_start_if_unwanted(); },
+             .stuck =
+                 [this](std::string reason) {
+                   if (launch_) launch_->kill(engine::kHeartbeatLost, std::move(reason));
+                 }}),
+      log_(parts_.pool, options_.home, parts_.clock),
+      incidents_(options_.home / "logs"),
+      quarantine_(options_.home / "engines" / "llama-cpp", parts_.clock),
+      idle_(options_.idle_timeout),
+      idle_timer_(parts_.timers->make()),
+      start_timer_(parts_.timers->make()),
+      stats_timer_(parts_.timers->make()),
+      changed_(parts_.loop),
+      stats_arrived_(parts_.loop) {}
+
+void Core::set_state(State state) {
+  state_ = state;
+  changed_.notify();
+}
+
+engine::Status Core::status() const {
+  const auto now = parts_.clock.now();
+  const auto wall = parts_.clock.wall_now();
+  engine::Status out;
+  out.state = state_ == State::stopped && budget_.exhausted(now) ? State::exhausted : state_;
+  out.pid = launch_ ? launch_->pid() : 0;
+  out.generation = generation_;
+  out.queued = static_cast<std::int64_t>(desk_.waiting());
+  if (state_ != State::ready) return out;
+  out.bytes = granted_.weights_bytes + granted_.kv_bytes + granted_.compute_bytes;
+  out.slots = granted_.slots;
+  out.slots_busy = std::min(desk_.in_slots(), granted_.slots);
+  out.context = granted_.context_per_slot;
+  if (desk_.empty()) {
+    out.idle_ms = idle_.idle_for(now, wall).count();
+    out.unload_at = idle_.unload_at();
+  }
+  out.chat_template = granted_.chat_template;
+  out.flash_attention = granted_.flash_attention;
+  out.kv_type = granted_.kv_type;
+  if (stats_) {
+    out.decode_tps = stats_->decode_tps;
+    out.prefill_tps = stats_->prefill_tps;
+  }
+  return out;
+}
+
+// --- use
+
+engine::EngineResult<std::shared_ptr<Run>> Core::submit(prompt::GenerateRequest request) {
+  if (disposed_) return std::unexpected(make_error("engine-evicted", "The model was unloaded. Ask again."));
+  auto run = desk_.submit(std::move(request));
+  if (run && state_ == State::stopped) begin_start();
+  return run;
+}
+
+asio::awaitable<EngineResult<>> Core::ensure_ready() {
+  const auto self = shared_from_this();
+  while (true) {
+    if (disposed_)
+      co_return std::unexpected(make_error("engine-evicted", "The model was unloaded. Ask again."));
+    if (state_ == State::ready) {
+      mark_used();
+      co_return EngineResult<>();
+    }
+    if (state_ == State::stopped) begin_start();
+    if (auto start = start_) {
+      struct Waiting {  // also when the waiting coroutine is destroyed
+        Core& core;
+        Start& start;
+        ~Waiting() {
+          --start.waiters;
+          if (!start.result) core.abort_start_if_unwanted();
+        }
+      };
+      ++start->waiters;
+      const Waiting waiting{*this, *start};
+      while (!start->result) {
+        if (!co_await start->settled.wait() && !start->result)
+          co_return std::unexpected(make_error("cancelled", "Waiting for the model was cancelled."));
+      }
+      co_return *start->result;
+    }
+    if (!co_await changed_.wait())
+      co_return std::unexpected(make_error("cancelled", "Waiting for the model was cancelled."));
+  }
+}
+
+void Core::mark_used() {
+  if (state_ != State::ready) return;
+  idle_.mark_used(parts_.clock.now(), parts_.clock.wall_now());
+  on_idle_deadline();
+}
+
+void Core::on_idle_deadline() {
+  if (state_ != State::ready) return idle_timer_->cancel();
+  switch (idle_.on_deadline(parts_.clock.now(), parts_.clock.wall_now(), desk_.admitted() > 0)) {
+    case engine::IdlePolicy::Action::stop:
+      log_info("unloading an idle model", {{"model", model_id_}});
+      return stop_launch(StopReason::idle);
+    case engine::IdlePolicy::Action::freeze:  // nothing to persist: prefix caches live in the worker's memory
+                                              // only
+    case engine::IdlePolicy::Action::none:
+      break;
+  }
+  if (const auto next = idle_.next_deadline()) idle_timer_->arm(*next, [this] { on_idle_deadline(); });
+}
+
+// --- stopping
+
+void Core::stop_launch(StopReason reason) {
+  idle_timer_->cancel();
+  start_timer_->cancel();
+  desk_.close();
+  if (!launch_) return;
+  set_state(State::stopping);
+  launch_->stop(reason);
+}
+
+EngineError Core::unloaded_error(const Run& run) const {
+  // With text on its way to a client the stream broke; without, the request can simply be sent again.
+  auto error =
+      run.characters > 0
+          ? make_error(
+                "stream-dropped",
+                fmt::format("The model was unloaded after {} characters of the answer.", run.characters))
+          : make_error("engine-evicted", "The model was unloaded before it answered. Ask again to load it.");
+  error.characters_delivered = run.characters;
+  return error;
+}
+
+asio::awaitable<engine::StopOutcome> Core::stop(StopReason reason) {
+  const auto self = shared_from_this();
+  const bool was_running = launch_ || start_ || !desk_.empty();
+  desk_.fail_all([this](const Run& run) { return unloaded_error(run); });
+  settle(std::unexpected(make_error("engine-evicted", "The model was unloaded while it was loading.")));
+  if (const auto ending = launch_) {
+    stop_launch(reason);
+    while (launch_ == ending) {
+      if (!co_await changed_.wait()) break;
+    }
+  }
+  co_return engine::StopOutcome{was_running};
+}
+
+void Core::dispose() {
+  disposed_ = true;
+  keep_verifying_->store(false);
+  desk_.fail_all([this](const Run& run) { return unloaded_error(run); });
+  settle(std::unexpected(make_error("engine-evicted", "The model was unloaded while it was loading.")));
+  desk_.close();
+  idle_timer_->cancel();
+  start_timer_->cancel();
+  stats_timer_->cancel();
+  if (launch_) launch_->abandon();
+  launch_.reset();
+  pid_file_.reset();
+  set_state(State::stopped);
+}
+
+// --- the end of a worker
+
+void Core::on_ended(const engine::ExitSnapshot& snapshot) {
+  const auto ended = std::exchange(launch_, nullptr);
+  pid_file_.reset();
+  start_timer_->cancel();
+  idle_timer_->cancel();
+  stats_arrived_.notify();
+  stats_.reset();
+  log_.line("exit " + to_json(engine::incident_json(snapshot)));
+
+  if (unexpected(snapshot)) {
+    // On disk before anybody who lost a request by it hears of it.
+    incidents_.append(snapshot);
+    budget_.record_failure(parts_.clock.now());
+    quarantine_.record_exit(identity_, snapshot);
+    log_error("engine process ended unexpectedly", {{"model", model_id_},
+                                                    {"pid", std::to_string(snapshot.pid)},
+                                                    {"how", describe_end(snapshot)},
+                                                    {"incident", snapshot.incident_id}});
+  } else {
+    log_info("engine process ended",
+             {{"model", model_id_}, {"reason", std::string(stop_reason_name(snapshot.expected))}});
+  }
+
+  if (start_) return settle(std::unexpected(start_crash_error(snapshot)));
+  set_state(State::stopped);
+  if (unexpected(snapshot)) {
+    // Another try may hit the same wall; where memory ran out (or may have) it would hurt the whole machine.
+    const bool retry = !out_of_memory(snapshot) && snapshot.panic_kind != "killed";
+    desk_.fail_admitted([&](const Run& run) { return crash_error(snapshot, run.characters); }, retry);
+  }
+  if (!disposed_ && desk_.waiting() > 0 && state_ == State::stopped) begin_start();
+}
+
+EngineError Core::crash_error(const engine::ExitSnapshot& snapshot, std::int64_t characters) const {
+  EngineError error;
+  if (out_of_memory(snapshot)) {
+    error = make_error(
+        "engine-out-of-memory",
+        fmt::format("The engine ran out of {} memory after {} characters. Use fewer slots (--slots), a "
+                    "shorter context (--ctx) or a smaller model.",
+                    snapshot.panic_kind.starts_with("host") ? "main" : "device", characters));
+  } else if (!snapshot.status) {
+    error = make_error("stream-dropped",
+                       fmt::format("The connection to the engine broke after {} characters ({}).", characters,
+                                   describe_end(snapshot)));
+  } else {
+    error = make_error(
+        "engine-crashed",
+        fmt::format("The engine crashed after {} characters of the answer ({}). It starts again with the "
+                    "next request; details are in incident {}.",
+                    characters, describe_end(snapshot), snapshot.incident_id));
+  }
+  error.incident_id = snapshot.incident_id;
+  error.characters_delivered = characters;
+  return error;
+}
+
+EngineError Core::start_crash_error(const engine::ExitSnapshot& snapshot) const {
+  if (out_of_memory(snapshot)) return crash_error(snapshot, 0);
+  const auto phase = deadline_ && !deadline_->phase().empty() ? deadline_->phase() : "start-up";
+  auto error =
+      make_error("engine-crashed",
+                 fmt::format("The engine exited before the model was ready ({}, during {}). Details are in "
+                             "incident {} and in `gezel doctor`.",
+                             describe_end(snapshot), phase, snapshot.incident_id));
+  error.incident_id = snapshot.incident_id;
+  return error;
+}
+
+// --- statistics
+
+asio::awaitable<std::optional<std::string>> Core::worker_stats() {
+  const auto self = shared_from_this();
+  if (state_ != State::ready) co_return std::nullopt;
+  const auto asked = stats_serial_;
+  const auto generation = generation_;
+  ask_for_stats();
+  const auto give_up = parts_.clock.now() + kStatsTime;
+  stats_timer_->arm(give_up, [this] { stats_arrived_.notify(); });
+  while (stats_serial_ == asked && state_ == State::ready && generation_ == generation &&
+         parts_.clock.now() < give_up) {
+    if (!co_await stats_arrived_.wait()) break;
+  }
+  if (stats_serial_ == asked || generation_ != generation) co_return std::nullopt;
+  co_return stats_text_;
+}
+
+}  // namespace gezel::engine_llama

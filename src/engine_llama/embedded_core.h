@@ -1,0 +1,150 @@
+// engine_llama/embedded_core.h
+//
+// The state machine of one embedded engine. Everything happens on the event loop; blocking work goes to the
+// pool and comes back. Parts that touch the world are injected, so that a test drives it with a fake worker
+// and a clock it moves by hand.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/idle_policy.h"
+#include "engine/incidents.h"
+#include "engine/orphans.h"
+#include "engine/quarantine.h"
+#include "engine/restart_budget.h"
+#include "engine/start_deadline.h"
+#include "engine/timers.h"
+#include "engine/wakeup.h"
+#include "engine/watchdog.h"
+#include "engine_llama/embedded_engine.h"
+#include "engine_llama/launch_plan.h"
+#include "engine_llama/model_source.h"
+#include "engine_llama/request_desk.h"
+#include "engine_llama/worker_launch.h"
+#include "engine_llama/worker_log.h"
+
+namespace gezel::engine_llama {
+
+namespace asio = boost::asio;
+
+inline constexpr Millis kHelloTime{30'000};  // from the spawn to the worker's first frame
+inline constexpr Millis kStatsTime{2'000};   // for an answer to a statistics request
+inline constexpr Millis kStatsEvery{5'000};  // while busy, for the live figures in status()
+
+struct EmbeddedParts {
+  asio::any_io_executor loop, pool;
+  const Clock& clock;
+  std::shared_ptr<engine::Timers> timers;
+  std::shared_ptr<Launcher> launcher;
+  std::shared_ptr<ModelSource> models;
+  Planner planner;
+  engine::WatchdogLimits watchdog = {};
+};
+
+std::unique_ptr<engine::Engine> make_embedded_engine(EmbeddedParts parts, std::string model_id,
+                                                     EmbeddedOptions options);
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options);
+
+  engine::Status status() const;
+  bool busy() const { return !desk_.empty(); }
+  asio::awaitable<engine::EngineResult<>> ensure_ready();
+  engine::EngineResult<std::shared_ptr<Run>> submit(prompt::GenerateRequest request);
+  RequestDesk& desk() { return desk_; }
+  asio::awaitable<engine::StopOutcome> stop(engine::StopReason reason);
+  asio::awaitable<std::optional<std::string>> worker_stats();
+  // The owner is gone: everything ends at once, and later use answers `engine-evicted`.
+  void dispose();
+
+ private:
+  // One start, shared by all who wait for it.
+  struct Start {
+    explicit Start(const asio::any_io_executor& loop) : settled(loop) {}
+    int waiters = 0;  // callers of ensure_ready
+    bool aborted = false;
+    std::optional<engine::EngineResult<>>
+        result;  // set once: by the sequence itself, a frame, an exit or a deadline
+    engine::Wakeup settled;
+  };
+  enum class Stage { hello, loading, ready };  // of the launch
+
+  // embedded_start.cc
+  void begin_start();
+  asio::awaitable<void> run_start(std::shared_ptr<Start> start);
+  asio::awaitable<engine::EngineResult<ModelFacts>> find_model(std::shared_ptr<Start> start);
+  engine::EngineResult<> launch(const ModelFacts& facts, const LaunchPlan& plan);
+  void settle(engine::EngineResult<> result);
+  void abort_start_if_unwanted();
+  void arm_start_deadline();
+  void verify_in_background(const ModelFacts& facts);
+  asio::awaitable<void> verify(ModelFacts facts);
+  void refuse_model(const FileStamp& stamp, const fs::path& weights, engine::EngineError error);
+
+  // embedded_frames.cc
+  void on_frame(protocol::Frame frame);
+  Result<> handle(const protocol::Frame& frame);
+  Result<> on_hello(const protocol::Frame& frame);
+  Result<> on_ready(const protocol::Frame& frame);
+  Result<> on_worker_failed(const protocol::Frame& frame);
+  void ask_for_stats();
+
+  // embedded_core.cc
+  void on_ended(const engine::ExitSnapshot& snapshot);
+  engine::EngineError crash_error(const engine::ExitSnapshot& snapshot, std::int64_t characters) const;
+  engine::EngineError start_crash_error(const engine::ExitSnapshot& snapshot) const;
+  engine::EngineError unloaded_error(const Run& run) const;
+  void stop_launch(engine::StopReason reason);
+  void mark_used();
+  void on_idle_deadline();
+  void set_state(engine::State state);
+
+  EmbeddedParts parts_;
+  const std::string model_id_;
+  const EmbeddedOptions options_;
+  RequestDesk desk_;
+  WorkerLog log_;
+  engine::IncidentLog incidents_;
+  engine::Quarantine quarantine_;
+  engine::RestartBudget budget_;
+  engine::IdlePolicy idle_;
+  std::unique_ptr<engine::Timer> idle_timer_, start_timer_, stats_timer_;
+
+  engine::State state_ = engine::State::stopped;
+  bool disposed_ = false;
+  engine::Wakeup changed_;  // of state_
+  std::uint64_t generation_ = 0;
+  std::shared_ptr<Start> start_;
+
+  // The live launch and what belongs to it.
+  std::shared_ptr<WorkerLaunch> launch_;
+  std::unique_ptr<engine::PidFile> pid_file_;
+  Stage stage_ = Stage::hello;
+  std::optional<engine::StartDeadline> deadline_;
+  MonotonicTime launched_at_{};
+  protocol::Load load_;
+  engine::LaunchIdentity identity_;
+  protocol::Ready granted_;
+  std::optional<protocol::Stats> stats_;
+  std::string stats_text_;
+  MonotonicTime stats_asked_{};
+  std::uint64_t stats_serial_ = 0;
+  engine::Wakeup stats_arrived_;
+
+  // A verdict about the file itself, kept until the file changes.
+  struct Refusal {
+    fs::path weights;
+    FileStamp stamp;
+    engine::EngineError error;
+  };
+  std::optional<Refusal> refusal_;
+  std::optional<ModelFacts> loaded_;
+  bool verifying_ = false;
+  std::shared_ptr<std::atomic<bool>> keep_verifying_ = std::make_shared<std::atomic<bool>>(true);
+  bool template_noted_ = false;
+};
+
+}  // namespace gezel::engine_llama

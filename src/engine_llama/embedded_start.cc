@@ -1,0 +1,261 @@
+// A start, from a model id to a worker that is ready: find the model, refuse what is known to be bad, plan,
+// spawn, say hello, load. From there on it is frames, the worker's end or a deadline that settle it,
+// whichever comes first.
+#include <fmt/format.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "base/ids.h"
+#include "base/log.h"
+#include "engine_llama/embedded_core.h"
+
+namespace gezel::engine_llama {
+
+using engine::EngineError;
+using engine::EngineResult;
+using engine::make_error;
+using engine::State;
+using engine::StopReason;
+
+namespace {
+
+// Runs blocking work on the pool and comes back to the loop.
+template <class Work>
+asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::any_io_executor pool, Work work) {
+  using Answer = std::invoke_result_t<Work>;
+  co_return co_await asio::co_spawn(
+      pool, [work = std::move(work)]() mutable -> asio::awaitable<Answer> { co_return work(); },
+      asio::use_awaitable);
+}
+
+EngineError from_store(Error error) {
+  auto out = make_error(error.code == "model_not_found" ? "model_not_found" : "model-invalid",
+                        std::move(error.message), std::move(error.param));
+  return out;
+}
+
+EngineError aborted_error() {
+  return make_error("cancelled", "The start was given up: nobody waits for it any more.");
+}
+
+// A folder of its own for whatever the worker may keep on disk; named by content, so that a replaced file
+// starts afresh.
+fs::path cache_folder(const fs::path& home, const ModelFacts& facts) {
+  const auto identity =
+      fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
+  return home / "engines" / "embedded" / "kv" / sha256_hex(identity).substr(0, 24);
+}
+
+}  // namespace
+
+void Core::begin_start() {
+  auto start = start_ = std::make_shared<Start>(parts_.loop);
+  set_state(State::starting);
+  asio::co_spawn(
+      parts_.loop, run_start(start), [self = shared_from_this(), start](const std::exception_ptr& thrown) {
+        if (thrown && self->start_ == start)
+          self->settle(
+              std::unexpected(make_error("engine-internal", "The engine's start failed unexpectedly.")));
+      });
+}
+
+// The start is over, at once and for everybody who waits.
+void Core::settle(EngineResult<> result) {
+  const auto start = std::exchange(start_, nullptr);
+  if (!start) return;
+  start_timer_->cancel();
+  start->result = result;
+  start->settled.notify();
+  if (disposed_) return;
+  if (result) {
+    set_state(State::ready);
+    mark_used();
+    desk_.open(granted_.slots);
+    if (loaded_->integrity == models::Integrity::unverified) verify_in_background(*loaded_);
+    return;
+  }
+  set_state(launch_ ? State::stopping : State::stopped);
+  if (start->aborted) {
+    // Requests that came after everybody else had left are no part of this failure.
+    if (!launch_ && desk_.waiting() > 0) begin_start();
+    return;
+  }
+  log_warn(
+      "a model could not be loaded",
+      {{"model", model_id_}, {"code", result.error().error.code}, {"reason", result.error().error.message}});
+  desk_.fail_all([&](const Run&) { return result.error(); });
+}
+
+void Core::abort_start_if_unwanted() {
+  if (!start_ || start_->waiters > 0 || !desk_.empty()) return;
+  start_->aborted = true;
+  settle(std::unexpected(aborted_error()));
+  if (launch_) stop_launch(StopReason::startup_abort);
+}
+
+asio::awaitable<EngineResult<ModelFacts>> Core::find_model(std::shared_ptr<Start> start) {
+  if (const auto wait = budget_.refuse(parts_.clock.now())) {
+    auto error = make_error(
+        "engine-restart-exhausted",
+        fmt::format("The engine crashed {} times within a minute. It may be started again in {} s.",
+                    engine::RestartBudget::kFailures, (wait->count() + 999) / 1000));
+    error.retry_after_ms = wait->count();
+    co_return std::unexpected(std::move(error));
+  }
+  auto found = co_await on_pool(parts_.pool, [models = parts_.models] { return models->find(); });
+  if (start->result) co_return std::unexpected(aborted_error());
+  if (!found) co_return std::unexpected(from_store(std::move(found).error()));
+  if (refusal_ && refusal_->weights == found->model.weights && refusal_->stamp.size == found->stamp.size &&
+      refusal_->stamp.mtime_ns == found->stamp.mtime_ns)
+    co_return std::unexpected(refusal_->error);
+  refusal_.reset();
+  identity_ = {"cpu", engine::fingerprint_file(options_.engine_program), model_id_,
+               engine::fingerprint_stamp(found->stamp)};
+  if (const auto reason = quarantine_.reason(identity_))
+    co_return std::unexpected(make_error("engine-quarantined", "Not started: " + *reason + "."));
+  co_return std::move(*found);
+}
+
+asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
+  const auto self = shared_from_this();
+  auto facts = co_await find_model(start);
+  if (start->result) co_return;
+  if (!facts) co_return settle(std::unexpected(facts.error()));
+  loaded_ = *facts;
+  if (facts->integrity == models::Integrity::changed) verify_in_background(*facts);
+
+  auto plan = co_await on_pool(parts_.pool,
+                               [planner = parts_.planner, model = facts->model] { return planner(model); });
+  if (start->result) co_return;
+  if (!plan) co_return settle(std::unexpected(plan.error()));
+  if (auto launched = launch(*facts, *plan); !launched) settle(std::unexpected(launched.error()));
+}
+
+EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
+  const auto& model = facts.model;
+  load_ = {};
+  load_.model_path = model.weights.string();
+  for (const auto& file : model.files) load_.files.push_back(file.string());
+  const auto cache = cache_folder(options_.home, facts);
+  if (auto made = make_private_folder(cache); made)
+    load_.cache_folder = cache.string();
+  else
+    log_warn("the engine runs without a cache folder", {{"reason", made.error().message}});
+  load_.slots = plan.slots;
+  load_.context_per_slot = plan.context;
+  load_.threads = plan.threads;
+  load_.flash_attention = options_.flash_attention;
+  load_.excluded_buffer_types = options_.excluded_buffer_types;
+  load_.sandbox = options_.sandbox;
+
+  const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},
+                                 {"slots", plan.slots},      {"contextPerSlot", plan.context},
+                                 {"threads", plan.threads},  {"sizeBytes", model.size_bytes},
+                                 {"kvBytes", plan.kv_bytes}, {"availableBytes", plan.available_bytes}};
+  // After a hard lock-up of the machine this line is the only evidence.
+  log_.line("plan " + to_json(diagnostics));
+  log_info("loading a model", {{"model", model_id_},
+                               {"size", format_bytes(model.size_bytes)},
+                               {"slots", std::to_string(plan.slots)},
+                               {"context", std::to_string(plan.context)},
+                               {"threads", std::to_string(plan.threads)}});
+  if (!plan.note.empty()) log_info(plan.note, {{"model", model_id_}});
+
+  auto process = parts_.launcher->launch(options_.engine_program);
+  if (!process) {
+    log_error("the engine cannot be started", {{"reason", process.error().message}});
+    return std::unexpected(make_error(
+        "engine-launch", fmt::format("The engine program '{}' could not be started. `gezel doctor` says why.",
+                                     options_.engine_program.filename().string())));
+  }
+  ++generation_;
+  stage_ = Stage::hello;
+  granted_ = {};
+  launched_at_ = parts_.clock.now();
+  stats_asked_ = launched_at_;
+  deadline_.emplace(launched_at_, options_.startup_timeout);
+  const auto pid = (*process)->pid();
+  launch_ = WorkerLaunch::begin(parts_.loop, *parts_.timers, parts_.clock, std::move(*process),
+                                {.frame =
+                                     [weak = weak_from_this()](protocol::Frame frame) {
+                                       if (auto self = weak.lock()) self->on_frame(std::move(frame));
+                                     },
+                                 .line =
+                                     [weak = weak_from_this()](std::string_view line) {
+                                       if (auto self = weak.lock()) self->log_.line(line);
+                                     },
+                                 .ended =
+                                     [weak = weak_from_this()](const engine::ExitSnapshot& snapshot) {
+                                       if (auto self = weak.lock()) self->on_ended(snapshot);
+                                     }});
+  launch_->snapshot().model = model_id_;
+  launch_->snapshot().diagnostics = diagnostics;
+  pid_file_ = std::make_unique<engine::PidFile>(options_.home, "embedded", model_id_, pid);
+  log_.line(fmt::format("spawned pid {}", pid));
+  launch_->send(protocol::encode(protocol::FrameType::hello,
+                                 protocol::Hello{protocol::kProtocolVersion, options_.version}));
+  arm_start_deadline();
+  return {};
+}
+
+void Core::arm_start_deadline() {
+  if (!start_ || !deadline_) return;
+  auto deadline = deadline_->deadline();
+  if (stage_ == Stage::hello) deadline = std::min(deadline, launched_at_ + kHelloTime);
+  start_timer_->arm(deadline, [this] {
+    const auto waited = std::chrono::duration_cast<std::chrono::seconds>(parts_.clock.now() - launched_at_);
+    const auto phase = stage_ == Stage::hello       ? "start-up"
+                       : deadline_->phase().empty() ? "loading"
+                                                    : deadline_->phase();
+    log_error("a model did not become ready in time", {{"model", model_id_}, {"phase", phase}});
+    settle(std::unexpected(
+        make_error("engine-startup-timeout",
+                   fmt::format("The model was not ready after {} s; it was last seen in '{}' at {} %. A "
+                               "slow disk or too little memory is the usual reason.",
+                               waited.count(), phase, static_cast<int>(deadline_->value() * 100)))));
+    stop_launch(StopReason::startup_abort);
+  });
+}
+
+// --- trust in the file
+
+void Core::verify_in_background(const ModelFacts& facts) {
+  if (std::exchange(verifying_, true)) return;
+  asio::co_spawn(parts_.loop, verify(facts), asio::detached);
+}
+
+asio::awaitable<void> Core::verify(ModelFacts facts) {
+  const auto self = shared_from_this();
+  log_info("checking a model's files", {{"model", model_id_}});
+  const auto checked =
+      co_await on_pool(parts_.pool, [models = parts_.models, model = facts.model, go_on = keep_verifying_] {
+        return models->verify(model, [go_on] { return go_on->load(); });
+      });
+  verifying_ = false;
+  if (disposed_) co_return;
+  if (checked) {
+    log_info("a model's files are as they should be", {{"model", model_id_}});
+    if (loaded_ && loaded_->stamp == facts.stamp) loaded_->integrity = models::Integrity::unchanged;
+  } else if (checked.error().code == "model-invalid") {
+    refuse_model(facts.stamp, facts.model.weights, from_store(checked.error()));
+  } else {
+    log_warn("a model's files could not be checked",
+             {{"model", model_id_}, {"reason", checked.error().message}});
+  }
+}
+
+void Core::refuse_model(const FileStamp& stamp, const fs::path& weights, EngineError error) {
+  log_error("a model is refused", {{"model", model_id_}, {"reason", error.error.message}});
+  refusal_ = Refusal{weights, stamp, error};
+  settle(std::unexpected(error));
+  desk_.fail_all([&](const Run& run) {
+    auto mine = error;
+    mine.characters_delivered = run.characters;
+    return mine;
+  });
+  if (launch_) stop_launch(StopReason::evict);
+}
+
+}  // namespace gezel::engine_llama

@@ -1,0 +1,57 @@
+#include "engine_llama/launch_plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <thread>
+
+#include "capacity/context_plan.h"
+#include "gguf/metadata.h"
+
+namespace gezel::engine_llama {
+namespace {
+
+Bytes available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  Bytes kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) return kib * kKiB;
+  }
+  return 0;
+}
+
+engine::EngineError from_plan(Error error) {
+  const std::string_view code = error.code == "invalid-request" ? "invalid-request" : "capacity-denied";
+  return engine::make_error(code, std::move(error.message), std::move(error.param));
+}
+
+}  // namespace
+
+Planner make_planner(const EmbeddedOptions& options) {
+  return [slots = options.slots, context = options.context, threads = options.threads](
+             const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+    auto metadata = gguf::read_metadata(model.weights);
+    if (!metadata)
+      return std::unexpected(engine::make_error("model-invalid", std::move(metadata).error().message));
+    capacity::ContextRequest request;
+    request.geometry = capacity::kv_geometry(*metadata);
+    request.weights = model.size_bytes;
+    if (const auto trained = metadata->geometry.context_length)
+      request.trained = static_cast<capacity::Tokens>(*trained);
+    request.available = available_memory();
+    request.slots = slots;
+    request.context = context;
+    auto plan = capacity::plan_context(request);
+    if (!plan) return std::unexpected(from_plan(std::move(plan).error()));
+    LaunchPlan out;
+    out.slots = plan->slots;
+    out.context = plan->context_per_slot;
+    out.threads = threads.value_or(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+    out.kv_bytes = plan->kv_bytes;
+    out.available_bytes = request.available;
+    out.note = plan->note;
+    return out;
+  };
+}
+
+}  // namespace gezel::engine_llama

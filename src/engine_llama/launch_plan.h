@@ -1,0 +1,27 @@
+// engine_llama/launch_plan.h
+//
+// With how many slots, how much context and how many threads a model is started: a question to `capacity` and
+// `system`, answered from the file's own metadata. Blocking.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "engine/engine.h"
+#include "engine_llama/embedded_engine.h"
+#include "models/store.h"
+
+namespace gezel::engine_llama {
+
+struct LaunchPlan {
+  int slots = 1;
+  std::int64_t context = 2048;  // tokens per slot
+  int threads = 1;
+  Bytes kv_bytes = 0, available_bytes = 0;
+  std::string note;  // for the log, when the plan is less than usual
+};
+
+// Called on a pool thread, once per start.
+using Planner = std::function<engine::EngineResult<LaunchPlan>(const models::InstalledModel&)>;
+Planner make_planner(const EmbeddedOptions& options);
+
+}  // namespace gezel::engine_llama

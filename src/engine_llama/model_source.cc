@@ -1,0 +1,33 @@
+#include "engine_llama/model_source.h"
+
+namespace gezel::engine_llama {
+namespace {
+
+class StoredModel final : public ModelSource {
+ public:
+  StoredModel(models::ModelStore& store, std::string id) : store_(store), id_(std::move(id)) {}
+
+  Result<ModelFacts> find() override {
+    GEZEL_TRY(auto model, store_.find(id_));
+    GEZEL_TRY(auto stamp, stamp_file(model.weights));
+    const auto integrity = store_.check(model);
+    return ModelFacts{std::move(model), integrity, stamp};
+  }
+  Result<> verify(const models::InstalledModel& model, const std::function<bool()>& go_on) override {
+    return store_.verify(model, [&go_on](Bytes) { return go_on(); });
+  }
+
+ private:
+  models::ModelStore& store_;
+  std::string id_;
+};
+
+}  // namespace
+
+std::shared_ptr<ModelSource> make_model_source(models::ModelStore& store, std::string model_id) {
+  constexpr std::string_view kFamily = "llama-cpp:";
+  if (model_id.starts_with(kFamily)) model_id.erase(0, kFamily.size());
+  return std::make_shared<StoredModel>(store, std::move(model_id));
+}
+
+}  // namespace gezel::engine_llama

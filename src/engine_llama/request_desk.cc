@@ -1,0 +1,246 @@
+#include "engine_llama/request_desk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace gezel::engine_llama {
+
+using engine::EngineError;
+using engine::EngineResult;
+using engine::make_error;
+using engine::TurnWatchdog;
+
+RequestDesk::RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
+                         engine::WatchdogLimits limits, Hooks hooks)
+    : loop_(std::move(loop)),
+      clock_(clock),
+      limits_(limits),
+      hooks_(std::move(hooks)),
+      notice_timer_(timers.make()),
+      watch_timer_(timers.make()) {}
+
+EngineResult<std::shared_ptr<Run>> RequestDesk::submit(prompt::GenerateRequest request) {
+  auto run = std::make_shared<Run>(loop_, ++last_id_, std::move(request));
+  run->since = clock_.now();
+  run->watchdog = TurnWatchdog(limits_);
+  if (!queue_.push(run->id, run->lane, run->since)) {
+    return std::unexpected(make_error(
+        "engine-busy",
+        fmt::format("{} requests for this model wait already, which is the limit. Try again when some are "
+                    "answered, or send fewer at once.",
+                    engine::RequestQueue::kMaxWaiting)));
+  }
+  runs_.emplace(run->id, run);
+  hooks_.used();
+  admit();
+  arm_notice();
+  return run;
+}
+
+std::shared_ptr<Run> RequestDesk::find(std::uint64_t id) const {
+  const auto found = runs_.find(id);
+  return found == runs_.end() || found->second->place == Run::Place::waiting ? nullptr : found->second;
+}
+
+int RequestDesk::in_slots() const {
+  return static_cast<int>(
+      std::ranges::count_if(runs_, [](const auto& entry) { return entry.second->in_slot; }));
+}
+
+// --- the gate
+
+void RequestDesk::open(int slots) {
+  width_ = static_cast<std::size_t>(engine::gate_width(std::max(1, slots)));
+  decode_steps_ = 0;
+  admit();
+  arm_notice();
+}
+
+void RequestDesk::close() {
+  width_ = 0;
+  watch_timer_->cancel();
+}
+
+void RequestDesk::admit() {
+  while (admitted() < width_) {
+    const auto id = queue_.pop(clock_.now());
+    if (!id) return;
+    send_generate(*runs_.at(*id));
+  }
+  tell_places();
+}
+
+void RequestDesk::send_generate(Run& run) {
+  run.place = Run::Place::admitted;
+  std::string frame = protocol::encode(protocol::Generate{run.id, run.request});
+  if (auto fits = protocol::check_frame_size(frame); !fits) {
+    run.end(engine::Failed{make_error("invalid-request", fits.error().message)});
+    leave(runs_.at(run.id));
+    return;
+  }
+  hooks_.send(std::move(frame));
+}
+
+void RequestDesk::leave(const std::shared_ptr<Run>& run) {
+  run->place = Run::Place::over;
+  run->in_slot = false;
+  queue_.remove(run->id);
+  runs_.erase(run->id);
+  hooks_.used();
+  admit();
+  hooks_.left();
+}
+
+// Where a request stands is told only to those who wait noticeably, and only when it changed. While a model
+// loads they hear about that instead.
+void RequestDesk::tell_places() {
+  if (width_ == 0) return;
+  const auto now = clock_.now();
+  for (const auto& [id, run] : runs_) {
+    if (run->place != Run::Place::waiting || now - run->since < kNoticeAfter) continue;
+    const auto ahead = static_cast<std::int64_t>(admitted() + queue_.ahead_of(id, now));
+    if (ahead == run->last_ahead) continue;
+    run->last_ahead = ahead;
+    run->push(engine::Progress{engine::Progress::Stage::queued, ahead, 0, 0});
+  }
+}
+
+void RequestDesk::arm_notice() {
+  if (notice_armed_ || queue_.empty() || width_ == 0) return;
+  notice_armed_ = true;
+  notice_timer_->arm(clock_.now() + kNoticeAfter, [this] {
+    notice_armed_ = false;
+    tell_places();
+    const bool more = std::ranges::any_of(runs_, [](const auto& entry) {
+      return entry.second->place == Run::Place::waiting && entry.second->last_ahead < 0;
+    });
+    if (more) arm_notice();
+  });
+}
+
+void RequestDesk::note_loading(std::int64_t per_mille) {
+  for (const auto& [id, run] : runs_) {
+    if (run->place == Run::Place::waiting)
+      run->push(engine::Progress{engine::Progress::Stage::load, 0,
+                                 std::clamp<std::int64_t>(per_mille, 0, 1000), 1000});
+  }
+}
+
+// --- cancelling and ending
+
+void RequestDesk::cancel(Run& run) {
+  if (run.place == Run::Place::waiting) {
+    run.end(engine::Failed{make_error("aborted-while-queued", "The request was cancelled while it waited.")},
+            true);
+    leave(runs_.at(run.id));
+  } else if (run.place == Run::Place::admitted) {
+    abandon(run, engine::Failed{make_error("cancelled", "The request was cancelled.")}, true);
+  }
+}
+
+void RequestDesk::abandon(Run& run, engine::Event last, bool drop_waiting) {
+  run.end(std::move(last), drop_waiting);
+  run.place = Run::Place::abandoned;
+  run.paused = false;
+  // The worker must give the slot back before this budget ends too.
+  run.watchdog = TurnWatchdog(limits_);
+  run.watchdog.start(clock_.now(), decode_steps_);
+  arm_watch();
+  hooks_.send(protocol::encode_cancel(run.id));
+  hooks_.left();
+}
+
+void RequestDesk::fail_all(const Because& because) {
+  queue_ = {};
+  for (const auto& [id, run] : std::exchange(runs_, {})) {
+    if (run->place != Run::Place::abandoned) run->end(engine::Failed{because(*run)});
+    run->place = Run::Place::over;
+    run->in_slot = false;
+  }
+  hooks_.used();
+  hooks_.left();
+}
+
+void RequestDesk::fail_admitted(const Because& because, bool retry) {
+  close();
+  std::vector<std::shared_ptr<Run>> gone;
+  for (const auto& [id, run] : runs_) {
+    if (run->place != Run::Place::waiting) gone.push_back(run);
+  }
+  for (const auto& run : gone) {
+    run->in_slot = run->paused = false;
+    const bool again = retry && run->place == Run::Place::admitted && !run->retried && run->characters == 0;
+    if (again && queue_.push(run->id, run->lane, run->since)) {
+      run->retried = true;
+      run->place = Run::Place::waiting;
+      run->tokens = 0;
+      run->watchdog = TurnWatchdog(limits_);
+      continue;
+    }
+    if (run->place == Run::Place::admitted) run->end(engine::Failed{because(*run)});
+    leave(run);
+  }
+}
+
+// --- silence
+
+void RequestDesk::arm_watch() {
+  std::optional<MonotonicTime> first;
+  for (const auto& [id, run] : runs_) {
+    const auto deadline = run->watchdog.deadline();
+    if (deadline && (!first || *deadline < *first)) first = deadline;
+  }
+  // Runs only ever move their deadlines back, so a timer that fires early looks again.
+  if (first) watch_timer_->arm(*first, [this] { watch(); });
+}
+
+void RequestDesk::watch() {
+  const auto now = clock_.now();
+  std::vector<std::shared_ptr<Run>> all;  // expiring one changes the map
+  for (const auto& [id, run] : runs_) all.push_back(run);
+  for (const auto& run : all) {
+    const auto verdict = run->watchdog.check(now, decode_steps_);
+    if (verdict == TurnWatchdog::Verdict::fine) continue;
+    if (run->place == Run::Place::abandoned) {
+      hooks_.stuck(fmt::format("it did not end a cancelled request within {} s",
+                               run->watchdog.silence() / Millis(1000)));
+      return;
+    }
+    expire(*run, verdict);
+  }
+  arm_watch();
+}
+
+void RequestDesk::expire(Run& run, TurnWatchdog::Verdict verdict) {
+  const bool whole_turn = verdict == TurnWatchdog::Verdict::turn;
+  const auto budget = (whole_turn ? limits_.turn : run.watchdog.silence()) / Millis(1000);
+  // What arrived is worth more than an error; the caller learns why it ends here.
+  if (run.characters > 0 && !whole_turn) {
+    engine::Done done;
+    done.usage = {run.prompt_tokens, run.tokens, run.cached_tokens};
+    done.warnings.push_back(
+        fmt::format("The engine went silent for {} s; the text may be incomplete.", budget));
+    return abandon(run, std::move(done), false);
+  }
+  EngineError error;
+  if (whole_turn) {
+    error = make_error("turn-timeout",
+                       fmt::format("The answer took longer than {} s, the limit of one turn.", budget));
+  } else if (verdict == TurnWatchdog::Verdict::before_text) {
+    const auto percent = run.prefill_total > 0 ? 100 * run.prefill_done / run.prefill_total : 0;
+    error = make_error(
+        "idle-before-first-byte",
+        fmt::format("No text for {} s: {} of {} prompt tokens ({} %) were read. Try a shorter prompt.",
+                    budget, run.prefill_done, run.prefill_total, percent));
+  } else {
+    error = make_error("idle-mid-stream", fmt::format("The engine went silent for {} s after {} characters.",
+                                                      budget, run.characters));
+  }
+  error.characters_delivered = run.characters;
+  abandon(run, engine::Failed{std::move(error)}, false);
+}
+
+}  // namespace gezel::engine_llama

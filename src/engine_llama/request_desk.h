@@ -1,0 +1,99 @@
+// engine_llama/request_desk.h
+//
+// The requests of one engine: a queue before the physical gate, the runs behind it, and what the worker's
+// frames mean for them (spec 30 sections 8 and 12.8). Knows nothing of processes: its owner opens the gate
+// when a worker is ready, feeds its frames in and says when it is gone.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "engine/request_queue.h"
+#include "engine/timers.h"
+#include "engine_llama/run.h"
+#include "protocol/messages.h"
+
+namespace gezel::engine_llama {
+
+inline constexpr Bytes kPauseBytes = 256 * kKiB;    // text nobody took: the worker pauses the run
+inline constexpr Bytes kResumeBytes = 64 * kKiB;    // below this it goes on
+inline constexpr Bytes kOverflowBytes = 16 * kMiB;  // a worker that does not pause is broken
+inline constexpr Millis kNoticeAfter{200};          // queued requests learn their place from then on
+inline constexpr Millis kUsedEvery{60'000};         // a streaming run counts as use this often
+
+class RequestDesk {
+ public:
+  struct Hooks {
+    std::function<void(std::string frame)> send;
+    std::function<void()> used;                     // a request began, ended or still streams
+    std::function<void()> left;                     // a request is no longer waiting or running
+    std::function<void(std::string reason)> stuck;  // the worker does not do what it was told; it must end
+  };
+  RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
+              engine::WatchdogLimits limits, Hooks hooks);
+
+  // Queues a request. Error `engine-busy` when 256 wait already.
+  engine::EngineResult<std::shared_ptr<Run>> submit(prompt::GenerateRequest request);
+  void cancel(Run& run);
+  // Events of the run were taken: a paused run may go on.
+  void taken(Run& run);
+
+  // The worker is ready and has that many slots; it is gone.
+  void open(int slots);
+  void close();
+  // `started`, `step`, `progress`, `done` and `failed` of a run. An error: the worker broke the protocol.
+  Result<> on_frame(const protocol::Frame& frame);
+  void note_decode_steps(std::uint64_t steps) { decode_steps_ = std::max(decode_steps_, steps); }
+
+  // Tells requests that wait how far loading is, in per mille.
+  void note_loading(std::int64_t per_mille);
+  // Ends every request. `because` makes the error; it gets what the client has seen already.
+  using Because = std::function<engine::EngineError(const Run&)>;
+  void fail_all(const Because& because);
+  // The worker died. Requests it had fail, except that those without output are queued again, once each, when
+  // `retry`.
+  void fail_admitted(const Because& because, bool retry);
+
+  bool empty() const { return runs_.empty(); }
+  std::size_t waiting() const { return queue_.size(); }
+  std::size_t admitted() const { return runs_.size() - queue_.size(); }
+  int in_slots() const;
+
+ private:
+  std::shared_ptr<Run> find(std::uint64_t id) const;
+  void admit();
+  void send_generate(Run& run);
+  void leave(const std::shared_ptr<Run>& run);
+  void abandon(Run& run, engine::Event last, bool drop_waiting);
+  void tell_places();
+  void arm_notice();
+  void arm_watch();
+  void watch();
+  void expire(Run& run, engine::TurnWatchdog::Verdict verdict);
+
+  Result<> on_started(std::string_view body);
+  Result<> on_step(std::string_view body);
+  Result<> on_step_run(protocol::StepRun& step);
+  Result<> on_progress(std::string_view body);
+  Result<> on_done(std::string_view body);
+  Result<> on_failed(std::string_view body);
+
+  boost::asio::any_io_executor loop_;
+  const Clock& clock_;
+  engine::WatchdogLimits limits_;
+  Hooks hooks_;
+  engine::RequestQueue queue_;
+  std::map<std::uint64_t, std::shared_ptr<Run>> runs_;  // waiting and behind the gate
+  std::uint64_t last_id_ = 0;
+  std::size_t width_ = 0;  // of the gate; 0: closed
+  std::uint64_t decode_steps_ = 0;
+  MonotonicTime used_at_{};
+  std::unique_ptr<engine::Timer> notice_timer_, watch_timer_;
+  bool notice_armed_ = false;
+};
+
+// An engine error as the worker told it.
+engine::EngineError error_from(const protocol::Failed& failed);
+
+}  // namespace gezel::engine_llama
