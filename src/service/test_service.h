@@ -1,0 +1,142 @@
+// service/test_service.h
+//
+// An InferenceService in a home of its own, with engines that only pretend, on one event loop that the test
+// drives.
+#pragma once
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "models/test_home.h"
+#include "service/inference_service.h"
+#include "service/service_parts.h"
+
+namespace gezel::service::testing {
+
+struct FakeGeneration final : engine::Generation {
+  asio::awaitable<engine::Event> next() override { co_return engine::Done{}; }
+  void cancel() override {}
+};
+
+// What a test sees and sets of one model's engine; outlives the engine itself.
+struct FakeState {
+  engine::Status status;
+  bool busy = false;
+  int generated = 0, stopped = 0;
+  std::optional<engine::EngineError> refuses;
+  std::optional<std::string> stats;
+  prompt::GenerateRequest last;
+};
+
+class FakeEngine final : public engine::Engine {
+ public:
+  explicit FakeEngine(std::shared_ptr<FakeState> state) : state_(std::move(state)) {}
+  engine::Status status() const override { return state_->status; }
+  asio::awaitable<engine::EngineResult<>> ensure_ready() override { co_return engine::EngineResult<>{}; }
+  asio::awaitable<engine::EngineResult<std::unique_ptr<engine::Generation>>> generate(
+      prompt::GenerateRequest request) override {
+    if (state_->refuses) co_return std::unexpected(*state_->refuses);
+    ++state_->generated;
+    state_->last = std::move(request);
+    state_->status.state = engine::State::ready;
+    co_return std::make_unique<FakeGeneration>();
+  }
+  bool busy() const override { return state_->busy; }
+  asio::awaitable<engine::StopOutcome> stop() override {
+    ++state_->stopped;
+    state_->status = {};
+    state_->busy = false;
+    co_return engine::StopOutcome{true};
+  }
+  asio::awaitable<std::optional<std::string>> worker_stats() override { co_return state_->stats; }
+
+ private:
+  std::shared_ptr<FakeState> state_;
+};
+
+class ServiceTest : public models::testing::StoreTest {
+ protected:
+  ~ServiceTest() override {
+    if (service) wait(service->stop());
+  }
+
+  void start(std::function<void()> reap_orphans = {}) {
+    options.home = home.path();
+    options.version = "1.2.3";
+    const asio::any_io_executor executor = loop.get_executor();
+    service = InferenceService::create(
+        ServiceParts{.keep_alive = nullptr,
+                     .loop = executor,
+                     .pool = executor,
+                     .clock = clock,
+                     .entropy = entropy,
+                     .make_engine = [this](const std::string& id,
+                                           models::ModelStore&) -> std::unique_ptr<engine::Engine> {
+                       return std::make_unique<FakeEngine>(engine_of(id));
+                     },
+                     .reap_orphans = std::move(reap_orphans),
+                     .drain_pool = {}},
+        options);
+  }
+  void settle() {
+    loop.restart();
+    loop.poll();
+  }
+
+  // Runs a coroutine to its end.
+  template <class T>
+  T wait(asio::awaitable<T> work) {
+    std::optional<T> result;
+    asio::co_spawn(
+        loop,
+        [&](asio::awaitable<T> inner) -> asio::awaitable<void> {
+          result = co_await std::move(inner);
+        }(std::move(work)),
+        asio::detached);
+    settle();
+    return std::move(result).value();
+  }
+  void wait(asio::awaitable<void> work) {
+    bool done = false;
+    asio::co_spawn(loop, std::move(work), [&](const std::exception_ptr&) { done = true; });
+    settle();
+    EXPECT_TRUE(done);
+  }
+
+  std::shared_ptr<FakeState> engine_of(const std::string& id) {
+    auto& state = engines[id];
+    if (!state) state = std::make_shared<FakeState>();
+    return state;
+  }
+  auto chat(std::string_view model) {
+    api::ChatRequest request;
+    request.model = model;
+    request.generate.messages = {{.role = prompt::Role::user,
+                                  .content = {},
+                                  .reasoning = {},
+                                  .tool_calls = {},
+                                  .tool_call_id = {},
+                                  .name = {}}};
+    return wait(service->chat(request));
+  }
+  void install(const std::string& id, const std::string& mode = "copy") {
+    ASSERT_TRUE(import(files.write(id + ".gguf", models::testing::tiny_model()), mode, id));
+  }
+  std::vector<std::string> listed() {
+    std::vector<std::string> out;
+    const json::value list = service->list_models();
+    for (const auto& entry : list.at("data").as_array()) out.emplace_back(entry.at("id").as_string());
+    return out;
+  }
+
+  asio::io_context loop{1};
+  ServiceOptions options;
+  std::map<std::string, std::shared_ptr<FakeState>> engines;
+  std::unique_ptr<InferenceService> service;
+};
+
+}  // namespace gezel::service::testing
