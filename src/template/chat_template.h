@@ -4,6 +4,7 @@
 // variables, normalisation and render ladder of spec 50 sections 2.1 to 2.3. A model without a template gets a default one by
 // the control tokens of its vocabulary.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ struct TemplateOptions {
   std::string source;                  // the file's template; "" = choose a default
   std::string bos_token, eos_token;    // their texts
   bool vision = false;                 // a projector is loaded: image parts stay typed
+  std::chrono::seconds utc_offset{0};  // of the place whose date strftime_now() tells; the clock itself is UTC
   // True when the vocabulary has this text as a control token; chooses the default template.
   std::function<bool(std::string_view)> has_special_token;
 };
