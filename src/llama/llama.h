@@ -75,7 +75,8 @@ struct ModelOptions {
   bool use_mmap = true;
   bool vocab_only = false;
   // Of the self-test: names of weight layouts not to be used ("AMX", "CPU_REPACK"), or "CPU:<type>" when even
-  // the plain layout computes a weight type wrong: a model with such tensors is refused.
+  // the plain layout computes a weight type wrong: a model with such tensors is refused ("CPU", "CPU:*":
+  // every model is).
   std::vector<std::string> excluded_buffer_types;
   std::function<bool(float)> progress;  // 0..1; false cancels
 };

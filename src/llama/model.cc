@@ -107,7 +107,7 @@ bool is_about_memory(std::string_view words) {
 Result<> check_excluded_types(const ModelOptions& options) {
   std::vector<std::string> types;
   for (const auto& name : options.excluded_buffer_types) {
-    if (name == kPlainBufferType) {
+    if (name == kPlainBufferType || name == "CPU:*") {
       return fail(
           ErrorKind::unavailable, "engine-unusable",
           "The CPU backend failed its self-test, so no model can run. `gezel doctor` has the details.",

@@ -149,9 +149,11 @@ TEST(ModelLoad, OtherWeightTypesMayComputeWrong) {
 }
 
 TEST(ModelLoad, RefusesEverythingWithoutACpuBackend) {
-  auto model = Model::load({.path = smollm_path().string(), .excluded_buffer_types = {"CPU"}});
-  ASSERT_FALSE(model);
-  EXPECT_EQ(model.error().code, "engine-unusable");
+  for (const char* name : {"CPU", "CPU:*"}) {
+    auto model = Model::load({.path = smollm_path().string(), .excluded_buffer_types = {name}});
+    ASSERT_FALSE(model);
+    EXPECT_EQ(model.error().code, "engine-unusable");
+  }
 }
 
 TEST(Library, NamesItsBuildAndProcessorFeatures) {
