@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -29,6 +30,7 @@
 #include <thread>
 
 #include "base/process.h"
+#include "llama/llama.h"
 #include "system/process_usage.h"
 
 namespace gezel::worker {
@@ -356,7 +358,9 @@ TEST(Sandbox, TheCacheFolderCanBeWritten) {
     run(file_attempts(world), "denied ", r);
   });
   for (const auto& [name, error] : report) {
-    if (!name.starts_with("denied ")) EXPECT_EQ(error, 0) << name;
+    if (!name.starts_with("denied ")) {
+      EXPECT_EQ(error, 0) << name;
+    }
   }
   expect_files_denied(world, "denied ", report);
 }
@@ -426,6 +430,33 @@ TEST(Sandbox, WhatAWorkerNeedsKeepsWorking) {
     r["threads"] = 0;
   });
   for (const auto& [name, error] : report) EXPECT_EQ(error, 0) << name;
+}
+
+// The real thing: libllama opens, maps and runs a model, and OpenMP starts its pool, all after the files are
+// restricted.
+TEST(Sandbox, AModelLoadsAndDecodesInside) {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const fs::path base = cache && *cache ? cache : fs::path(std::getenv("HOME")) / ".cache";
+  const std::string path = base / "gezel-inference" / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  const Report report = in_child([&](Report& r) {
+    r["step 1"] = restrict_files({path}, "").has_value() ? 0 : 1;
+    llama::initialize();
+    auto model = llama::Model::load({.path = path});
+    r["load"] = model.has_value() ? 0 : 1;
+    if (!model) return;
+    auto context = llama::Context::create(**model, {.slots = 2, .context_per_slot = 256, .threads = 2});
+    r["context"] = context.has_value() ? 0 : 1;
+    if (!context) return;
+    const llama::Row row{.token = (*model)->vocab().eos(), .logits = true};
+    r["decode between the steps"] = static_cast<int>((*context)->decode({&row, 1}));
+    r["step 2"] = restrict_syscalls().has_value() ? 0 : 1;
+    const llama::Row other{.token = row.token, .slot = 1, .logits = true};
+    r["decode after both"] = static_cast<int>((*context)->decode({&other, 1}));
+    r["other model"] =
+        llama::Model::load({.path = fs::path(path).replace_filename("gemma-3-270m-q4_k_m.gguf")}) ? 1 : 0;
+  });
+  for (const auto& [name, error] : report) EXPECT_EQ(error, 0) << name;
+  EXPECT_TRUE(report.contains("decode after both"));
 }
 
 TEST(Sandbox, AnAbortStillEndsTheWorkerWithItsSignal) {
