@@ -150,6 +150,15 @@ TEST(Context, PositionsFollowDecodeAndRemove) {
   EXPECT_EQ(context->position_max(1), -1);
 }
 
+TEST(Context, SlidingWindowForgetsOldPositions) {
+  auto context = make(gemma(), {.slots = 1, .context_per_slot = 2048, .micro_batch_tokens = 256});
+  const std::vector<Token> tokens(1400, gemma().vocab().tokenize("a", false, false).front());
+  ASSERT_EQ(context->decode(rows_of(tokens, 0)), DecodeCode::ok);
+  EXPECT_GT(context->position_min(0), 0);
+  EXPECT_LE(context->position_min(0), 1400 - gemma().sliding_window());
+  EXPECT_EQ(context->position_max(0), 1399);
+}
+
 TEST(Context, SlotsOutsideTheContextAreRefused) {
   auto context = make(smollm(), {.slots = 2, .context_per_slot = 256});
   for (const int slot : {-1, 2, 1000}) {

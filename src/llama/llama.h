@@ -146,7 +146,9 @@ class Context {
 
   // Removes positions [from, to) of a slot; to < 0: to the end. False: the memory cannot be cut there.
   bool remove(int slot, std::int32_t from, std::int32_t to);
-  std::int32_t position_min(int slot) const;  // -1: empty
+  // -1: empty. With a sliding window the oldest position that every layer still holds; a slot can be cut back
+  // to r tokens only while max(0, r - window + 1) is not below it.
+  std::int32_t position_min(int slot) const;
   std::int32_t position_max(int slot) const;  // -1: empty
   // While set and true, a running CPU decode stops early (DecodeCode::aborted). Read from the decode threads.
   void set_abort_flag(const std::atomic<bool>* flag);
