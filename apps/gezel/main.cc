@@ -1,1 +1,44 @@
-int main() { return 0; }
+// The gezel program: reads the environment once and hands it to the command line.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/run_cli.h"
+#include "http/daemon.h"
+#include "service/runtime_files.h"
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace gezel;
+  const SystemClock clock;
+  SystemEntropy entropy;
+  cli::Environment env;
+  env.version = GEZEL_VERSION;
+  env.home = service::default_home(std::getenv("GEZEL_HOME"), std::getenv("HOME"));
+  env.port = variable("GEZEL_PORT");
+  env.executable = cli::executable_path();
+  env.engine = variable("GEZEL_ENGINE");
+  env.out = &std::cout;
+  env.err = &std::cerr;
+  env.input = STDIN_FILENO;
+  env.input_is_terminal = cli::is_terminal(STDIN_FILENO);
+  env.out_is_terminal = cli::is_terminal(STDOUT_FILENO);
+  env.err_is_terminal = cli::is_terminal(STDERR_FILENO);
+  env.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb";
+  env.columns = cli::terminal_columns(STDERR_FILENO);
+  env.clock = &clock;
+  env.entropy = &entropy;
+  env.serve = http::run_daemon;
+  return cli::run_cli({argv + 1, argv + argc}, env);
+}

@@ -1,0 +1,77 @@
+#include <array>
+#include <ostream>
+
+#include "cli/command.h"
+#include "cli/completion.h"
+#include "cli/daemon_client.h"
+#include "cli/exit_codes.h"
+#include "cli/model_names.h"
+
+namespace gezel::cli {
+namespace {
+
+constexpr std::array kPositionals{
+    Positional{.name = "SHELL",
+               .help = "for which shell",
+               .completes = Completes::choice,
+               .choices = "bash|zsh|fish"},
+};
+
+int print_script(Environment& env, const Arguments& arguments) {
+  *env.out << completion_script(arguments.text("SHELL")) << std::flush;
+  return kOk;
+}
+
+// Ids of /api/ps; a shell waits for this, so a daemon that does not answer at once is left alone.
+std::vector<std::string> loaded_models(const Environment& env) {
+  std::vector<std::string> ids;
+  const auto address = service::find_daemon(env.home);
+  if (!address) return ids;
+  const auto reply =
+      HttpClient(address->port, address->token).send({.target = "/api/ps", .silence = Millis(1'000)});
+  if (!reply || reply->status != 200) return ids;
+  const auto value = parse_json(reply->body);
+  const json::array* models = value && value->is_object() ? array_at(value->get_object(), "models") : nullptr;
+  if (models == nullptr) return ids;
+  for (const json::value& model : *models) {
+    if (model.is_object()) ids.push_back(string_or(model.get_object(), "id"));
+  }
+  return ids;
+}
+
+int print_candidates(Environment& env, const Arguments& arguments) {
+  const ModelLists models{.installed = [&env] { return stored_models(env); },
+                          .loaded = [&env] { return loaded_models(env); }};
+  for (const Candidate& candidate : complete_words(arguments.all("WORDS"), models)) {
+    *env.out << candidate.text;
+    if (!candidate.about.empty()) *env.out << '\t' << candidate.about;
+    *env.out << '\n';
+  }
+  *env.out << std::flush;
+  return kOk;
+}
+
+}  // namespace
+
+constexpr Command kCompletion{.name = "completion",
+                              .summary = "print the completion script of a shell",
+                              .description = "Completes commands, options and the names of models.",
+                              .examples =
+                                  "eval \"$(gezel completion bash)\"  # in ~/.bashrc\n"
+                                  "source <(gezel completion zsh)  # in ~/.zshrc\n"
+                                  "gezel completion fish | source  # in ~/.config/fish/config.fish",
+                              .positionals = kPositionals,
+                              .flags = {},
+                              .run = print_script};
+
+constexpr Command kComplete{.name = "__complete",
+                            .summary = "what the completion scripts ask",
+                            .description = "",
+                            .examples = "",
+                            .positionals = {},
+                            .flags = {},
+                            .run = print_candidates,
+                            .hidden = true,
+                            .raw_words = true};
+
+}  // namespace gezel::cli

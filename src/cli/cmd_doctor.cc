@@ -1,0 +1,208 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <ostream>
+
+#include "cli/command.h"
+#include "cli/daemon_client.h"
+#include "cli/doctor.h"
+#include "cli/engine_program.h"
+#include "cli/model_names.h"
+#include "cli/printer.h"
+#include "models/store.h"
+
+namespace gezel::cli {
+namespace {
+
+constexpr Millis kVersionLimit{20'000};
+constexpr Millis kSelfTestLimit{900'000};
+
+constexpr std::array kFlags{
+    Flag{.name = "--deep",
+         .help = "also compute with every kernel of the engine and check the SHA-256 of every model file; "
+                 "takes minutes"},
+    Flag{.name = "--json", .help = "print JSON"},
+    Flag{.name = "--engine",
+         .kind = Flag::Kind::text,
+         .value = "PATH",
+         .help = "the gezel-engine program (GEZEL_ENGINE; unset: beside this one)",
+         .completes = Completes::file},
+};
+
+MachineFacts read_machine(const Environment& env) {
+  MachineFacts facts{.cpu = system::read_cpu(),
+                     .memory = system::read_memory(),
+                     .gpus = system::find_gpus(),
+                     .kernel = system::read_kernel()};
+  // The home may not be there yet; its disk is that of the nearest folder that is.
+  std::error_code error;
+  fs::path folder = env.home;
+  while (!fs::exists(folder, error) && folder.has_relative_path()) folder = folder.parent_path();
+  const auto space = fs::space(folder, error);
+  facts.disk_free = error ? 0 : space.available;
+  return facts;
+}
+
+void add(Findings& all, Findings more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+Result<Findings> check_engine(const Environment& env, const Arguments& arguments, const MachineFacts& machine,
+                              json::object& engine_json) {
+  const auto program = engine_program(env, arguments);
+  if (!program) {
+    return Findings{{"engine", "program", Verdict::failure, program.error().message, "make build"}};
+  }
+  auto version = ask_engine(*program, {"--version", "--json"}, kVersionLimit);
+  if (!version) {
+    if (version.error().code == kCodeInterrupted) return std::unexpected(version.error());
+    return Findings{
+        {"engine", "program", Verdict::failure, version.error().message, "make clean && make build"}};
+  }
+  Findings out = judge_engine(*version, env.version, machine);
+  engine_json = std::move(*version);
+  engine_json["program"] = program->string();
+  if (!arguments.has("--deep")) return out;
+
+  StatusLine status(env);
+  status.show("self-testing the engine …");
+  auto report = ask_engine(*program, {"--self-test"}, kSelfTestLimit);
+  if (!report) {
+    if (report.error().code == kCodeInterrupted) return std::unexpected(report.error());
+    out.push_back(
+        {"engine", "self-test", Verdict::failure, report.error().message, "make clean && make build"});
+    return out;
+  }
+  add(out, judge_self_test(*report));
+  engine_json["self_test"] = std::move(*report);
+  return out;
+}
+
+// Whether anybody gets in without a key: asks as such a caller would.
+Findings check_daemon(const Environment& env) {
+  const auto address = service::find_daemon(env.home);
+  if (!address) {
+    return {{"daemon", "state", Verdict::note, fmt::format("none runs for {}", env.home.string()), ""}};
+  }
+  const HttpClient nobody(address->port, "");
+  const auto health = nobody.send({.target = "/health", .silence = Millis(5'000)});
+  const auto value = health ? parse_json(health->body) : Result<json::value>(std::unexpected(health.error()));
+  if (!value || !value->is_object()) {
+    return {{"daemon", "state", Verdict::failure,
+             fmt::format("pid {} should listen on port {} but does not answer: {}", address->pid,
+                         address->port, value ? "no JSON" : value.error().message),
+             fmt::format("kill -9 {}; the next `gezel run` starts a new one", address->pid)}};
+  }
+  const std::string version = string_or(value->get_object(), "version");
+  Findings out{{"daemon", "state", Verdict::good,
+                fmt::format("listens on http://127.0.0.1:{} (pid {}, version {})", address->port,
+                            address->pid, version),
+                ""}};
+  if (version != env.version) {
+    out.push_back({"daemon", "version", Verdict::warning,
+                   fmt::format("it runs {}, this program is {}", version, env.version),
+                   "gezel stop; the next `gezel run` starts the new one"});
+  }
+  const auto list = nobody.send({.target = "/v1/models", .silence = Millis(5'000)});
+  if (list && list->status == 200) {
+    out.push_back({"daemon", "access", Verdict::warning,
+                   "every program on this machine may use it (--no-auth)", "start it without --no-auth"});
+  } else {
+    out.push_back({"daemon", "access", Verdict::good, "needs a key (`gezel key`)", ""});
+  }
+  return out;
+}
+
+// With `deep`, reads and hashes every file. The store records what it finds, so that a damaged model is
+// refused from then on; that is safe beside a daemon, because manifests are read again and replaced as a
+// whole.
+Result<Findings> check_models(const Environment& env, bool deep) {
+  models::ModelStore store(env.home, *env.clock, *env.entropy);
+  const models::Inventory inventory = store.inventory();
+  Findings out;
+  Bytes total = 0;
+  for (const auto& model : inventory.installed) total += model.size_bytes;
+  if (inventory.installed.empty()) {
+    out.push_back({"models", "installed", Verdict::note, fmt::format("none in {}", store.root().string()),
+                   "gezel import FILE.gguf"});
+  } else {
+    out.push_back({"models", "installed", Verdict::good,
+                   fmt::format("{}, {} together", inventory.installed.size(), format_bytes(total)), ""});
+  }
+  for (const auto& model : inventory.unrecognized) {
+    out.push_back({"models", model.id, Verdict::warning, model.reason,
+                   "put the file back, or import it again: gezel import FILE.gguf"});
+  }
+  for (const auto& model : inventory.installed) {
+    const models::Integrity integrity = store.check(model);
+    if (!deep) {
+      if (integrity == models::Integrity::changed) {
+        out.push_back({"models", model.id, Verdict::warning, "its files changed since they were checked",
+                       "gezel doctor --deep"});
+      }
+      continue;
+    }
+    StatusLine status(env);
+    const auto verified = store.verify(model, [&](Bytes bytes) {
+      status.show(fmt::format("checking {} … {} of {}", model.id, format_bytes(bytes),
+                              format_bytes(model.size_bytes)));
+      return !Interrupt::raised();
+    });
+    if (!verified && Interrupt::raised()) {
+      return fail(ErrorKind::cancelled, std::string(kCodeInterrupted), "interrupted");
+    }
+    out.push_back(
+        {"models", model.id, verified ? Verdict::good : Verdict::failure,
+         verified ? integrity == models::Integrity::unverified ? "SHA-256 recorded" : "SHA-256 as recorded"
+                  : verified.error().message,
+         verified ? "" : "fetch the file again, then: gezel import FILE.gguf"});
+  }
+  return out;
+}
+
+int run(Environment& env, const Arguments& arguments) {
+  const Interrupt interrupt;
+  const MachineFacts machine = read_machine(env);
+  Findings findings = judge_machine(machine);
+  json::object engine_json;
+  auto engine = check_engine(env, arguments, machine, engine_json);
+  if (!engine) return print_error(env, engine.error());
+  add(findings, std::move(*engine));
+  add(findings, judge_sandbox(machine.kernel));
+  add(findings, check_daemon(env));
+  auto models = check_models(env, arguments.has("--deep"));
+  if (!models) return print_error(env, models.error());
+  add(findings, std::move(*models));
+
+  if (arguments.has("--json")) {
+    json::object report = findings_json(findings);
+    report["version"] = env.version;
+    report["home"] = env.home.string();
+    report["machine"] = facts_json(machine);
+    report["engine"] = std::move(engine_json);
+    *env.out << to_json(report) << '\n' << std::flush;
+  } else {
+    *env.out << render_findings(findings, color_out(env)) << std::flush;
+  }
+  return all_well(findings) ? kOk : kFailure;
+}
+
+}  // namespace
+
+constexpr Command kDoctor{
+    .name = "doctor",
+    .summary = "check this machine, the engine, the daemon and the models",
+    .description =
+        "Says what this machine has, which processor features and accelerators the engine uses, how workers "
+        "are locked down, "
+        "and what is missing together with the command that gets it. Exit status 1 when something must be "
+        "repaired.",
+    .examples =
+        "gezel doctor  # a second\n"
+        "gezel doctor --deep  # also compute with every kernel and read every model\n"
+        "gezel doctor --json | jq '.findings[] | select(.verdict != \"ok\")'  # only what is not right",
+    .positionals = {},
+    .flags = kFlags,
+    .run = run};
+
+}  // namespace gezel::cli

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <map>
+#include <ostream>
+
+#include "cli/command.h"
+#include "cli/daemon_client.h"
+#include "cli/model_names.h"
+#include "cli/printer.h"
+#include "cli/table.h"
+#include "models/store.h"
+
+namespace gezel::cli {
+namespace {
+
+constexpr std::array kFlags{Flag{.name = "--json", .help = "print JSON"}};
+
+struct Row {
+  std::string id, name, state, quantization, architecture, source, installed_at;
+  Bytes size_bytes = 0;
+  std::int64_t context_window = 0;
+};
+
+// What the daemon adds to the store: states of loaded models, and models that are not in the store. Empty
+// without a daemon.
+struct FromDaemon {
+  std::map<std::string, std::string> states;
+  std::vector<Row> others;
+};
+
+Result<FromDaemon> ask_daemon(const Environment& env) {
+  FromDaemon out;
+  if (!service::find_daemon(env.home)) return out;
+  GEZEL_TRY(const DaemonClient client, DaemonClient::connect(env));
+  GEZEL_TRY(const json::value running, client.get("/api/ps"));
+  if (const json::array* models = running.is_object() ? array_at(running.get_object(), "models") : nullptr) {
+    for (const json::value& entry : *models) {
+      if (entry.is_object())
+        out.states[string_or(entry.get_object(), "id")] = string_or(entry.get_object(), "state");
+    }
+  }
+  GEZEL_TRY(const json::value list, client.get("/v1/models"));
+  if (const json::array* data = list.is_object() ? array_at(list.get_object(), "data") : nullptr) {
+    for (const json::value& value : *data) {
+      if (!value.is_object() || string_or(value.get_object(), "availability") == "downloadable") continue;
+      const json::object& entry = value.get_object();
+      out.others.push_back({.id = string_or(entry, "id"),
+                            .name = string_or(entry, "name"),
+                            .source = string_or(entry, "owned_by"),
+                            .context_window = int_or(entry, "context_window", 0)});
+    }
+  }
+  return out;
+}
+
+void print_json(const Environment& env, const std::vector<Row>& rows,
+                const std::vector<models::UnrecognizedModel>& bad) {
+  json::array list, unrecognized;
+  for (const Row& row : rows) {
+    list.push_back({{"id", row.id},
+                    {"name", row.name},
+                    {"state", row.state},
+                    {"size_bytes", row.size_bytes},
+                    {"quantization", row.quantization},
+                    {"architecture", row.architecture},
+                    {"context_window", row.context_window},
+                    {"source", row.source},
+                    {"installed_at", row.installed_at}});
+  }
+  for (const auto& model : bad) {
+    unrecognized.push_back({{"id", model.id}, {"reason", model.reason}, {"bytes", model.bytes}});
+  }
+  *env.out << to_json(json::object{{"models", std::move(list)}, {"unrecognized", std::move(unrecognized)}})
+           << '\n';
+}
+
+int run(Environment& env, const Arguments& arguments) {
+  const Interrupt interrupt;
+  const models::ModelStore store(env.home, *env.clock, *env.entropy);
+  const models::Inventory inventory = store.inventory();
+  auto daemon = ask_daemon(env);
+  if (!daemon && daemon.error().code == kCodeInterrupted) return print_error(env, daemon.error());
+  // The list is still right without a daemon that does not answer; only what is loaded is then unknown.
+  if (!daemon) print_note(env, fmt::format("what is loaded is unknown: {}", daemon.error().message));
+  const FromDaemon extra = daemon.value_or(FromDaemon{});
+
+  std::vector<Row> rows;
+  for (const auto& model : inventory.installed) {
+    rows.push_back({.id = fmt::format("{}:{}", kLocalProvider, model.id),
+                    .name = model.name,
+                    .quantization = model.quantization,
+                    .architecture = model.architecture,
+                    .source = model.source,
+                    .installed_at = model.installed_at,
+                    .size_bytes = model.size_bytes,
+                    .context_window = model.context_window});
+  }
+  for (const Row& other : extra.others) {
+    const bool known =
+        std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.id == other.id; });
+    if (!known) rows.push_back(other);
+  }
+  for (Row& row : rows) {
+    const auto state = extra.states.find(row.id);
+    row.state = state == extra.states.end() ? "stopped" : state->second;
+  }
+  if (arguments.has("--json")) {
+    print_json(env, rows, inventory.unrecognized);
+    return kOk;
+  }
+  if (rows.empty()) {
+    print_note(env, fmt::format("no models in {}; `gezel import FILE.gguf` adds one", store.root().string()));
+  } else {
+    std::vector<std::vector<std::string>> cells;
+    for (const Row& row : rows) {
+      cells.push_back({short_name(row.id), row.size_bytes > 0 ? format_bytes(row.size_bytes) : "-",
+                       row.quantization.empty() ? "-" : row.quantization,
+                       row.context_window > 0 ? group_digits(row.context_window) : "-",
+                       row.source.empty() ? "-" : row.source, row.state == "stopped" ? "-" : row.state,
+                       row.name});
+    }
+    *env.out << render_table({{"MODEL"},
+                              {"SIZE", Align::right},
+                              {"QUANT"},
+                              {"CONTEXT", Align::right},
+                              {"SOURCE"},
+                              {"STATE"},
+                              {"NAME"}},
+                             cells);
+  }
+  for (const auto& model : inventory.unrecognized) {
+    *env.err << paint(Tone::yellow, "cannot be used:", color_err(env)) << ' '
+             << terminal_text(fmt::format("{} ({}): {}", model.id, format_bytes(model.bytes), model.reason))
+             << '\n';
+  }
+  *env.out << std::flush;
+  return kOk;
+}
+
+}  // namespace
+
+constexpr Command kModels{
+    .name = "models",
+    .summary = "list the models that are installed",
+    .description = "Works with or without a running daemon; with one it also says what is loaded.",
+    .examples =
+        "gezel models  # a table\n"
+        "gezel models --json | jq -r '.models[].id'  # ids for a script",
+    .positionals = {},
+    .flags = kFlags,
+    .run = run};
+
+}  // namespace gezel::cli

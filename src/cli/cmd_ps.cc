@@ -1,0 +1,86 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <ostream>
+
+#include "cli/command.h"
+#include "cli/daemon_client.h"
+#include "cli/model_names.h"
+#include "cli/printer.h"
+#include "cli/table.h"
+
+namespace gezel::cli {
+namespace {
+
+constexpr std::array kFlags{Flag{.name = "--json", .help = "print what the daemon says as JSON"}};
+
+std::string span_text(std::int64_t ms) {
+  const std::int64_t seconds = ms / 1'000;
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  if (seconds < 3'600) return fmt::format("{} min", seconds / 60);
+  return fmt::format("{} h {} min", seconds / 3'600, seconds / 60 % 60);
+}
+
+std::vector<std::string> cells(const json::object& model) {
+  const std::int64_t slots = int_or(model, "slots", 0);
+  const std::int64_t bytes = int_or(model, "bytes", 0), pid = int_or(model, "pid", 0);
+  const std::int64_t context = int_or(model, "context", 0);
+  const bool busy = int_or(model, "slots_busy", 0) > 0;
+  return {short_name(string_or(model, "id")),
+          string_or(model, "state"),
+          pid > 0 ? std::to_string(pid) : "-",
+          bytes > 0 ? format_bytes(static_cast<Bytes>(bytes)) : "-",
+          slots > 0 ? fmt::format("{}/{}", int_or(model, "slots_busy", 0), slots) : "-",
+          context > 0 ? group_digits(context) : "-",
+          std::to_string(int_or(model, "queued", 0)),
+          busy ? "-" : span_text(int_or(model, "idle_ms", 0))};
+}
+
+int run(Environment& env, const Arguments& arguments) {
+  const Interrupt interrupt;
+  const auto client = DaemonClient::connect(env);
+  if (!client) return print_error(env, client.error());
+  const auto reply = client->get("/api/ps");
+  if (!reply) return print_error(env, reply.error());
+  if (arguments.has("--json")) {
+    *env.out << to_json(*reply) << '\n' << std::flush;
+    return kOk;
+  }
+  std::vector<std::vector<std::string>> rows;
+  if (const json::array* models = reply->is_object() ? array_at(reply->get_object(), "models") : nullptr) {
+    for (const json::value& model : *models) {
+      if (model.is_object()) rows.push_back(cells(model.get_object()));
+    }
+  }
+  if (rows.empty()) {
+    print_note(env, "no model is loaded; the next request loads what it needs");
+    return kOk;
+  }
+  *env.out << render_table({{"MODEL"},
+                            {"STATE"},
+                            {"PID", Align::right},
+                            {"MEMORY", Align::right},
+                            {"BUSY", Align::right},
+                            {"CONTEXT", Align::right},
+                            {"QUEUED", Align::right},
+                            {"IDLE", Align::right}},
+                           rows)
+           << std::flush;
+  return kOk;
+}
+
+}  // namespace
+
+constexpr Command kPs{
+    .name = "ps",
+    .summary = "show the models that are loaded",
+    .description =
+        "BUSY is requests being answered of those that fit at the same time; CONTEXT is tokens for each.",
+    .examples =
+        "gezel ps  # a table\n"
+        "gezel ps --json | jq '.models[].bytes'  # memory of each",
+    .positionals = {},
+    .flags = kFlags,
+    .run = run};
+
+}  // namespace gezel::cli

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/engine_program.h"
+#include "cli/printer.h"
+
+namespace gezel::cli {
+namespace {
+
+constexpr std::array kFlags{
+    Flag{.name = "--port",
+         .kind = Flag::Kind::integer,
+         .value = "PORT",
+         .help = "listen on exactly this port of 127.0.0.1; 0 = any free one (GEZEL_PORT; unset: 6228, or a "
+                 "free one "
+                 "when it is taken)",
+         .high = 65'535},
+    Flag{.name = "--no-auth", .help = "let every program on this machine in without a key"},
+    Flag{.name = "--slots",
+         .kind = Flag::Kind::integer,
+         .value = "N",
+         .help = "requests a model answers at the same time (unset: 8, fewer where memory is short)",
+         .low = 1,
+         .high = 256},
+    Flag{.name = "--ctx",
+         .kind = Flag::Kind::integer,
+         .value = "TOKENS",
+         .help = "window of each request (unset: what the model was trained for, at most 8192, less where "
+                 "memory is short)",
+         .low = 256,
+         .high = 16'777'216},
+    Flag{.name = "--threads",
+         .kind = Flag::Kind::integer,
+         .value = "N",
+         .help = "threads each model computes with (unset: one per core that we may use)",
+         .low = 1,
+         .high = 1'024},
+    Flag{.name = "--flash-attn",
+         .kind = Flag::Kind::text,
+         .help = "whether flash attention is used (unset: whatever is faster here)",
+         .choices = "on|off",
+         .completes = Completes::choice},
+    Flag{.name = "--idle-timeout",
+         .kind = Flag::Kind::integer,
+         .value = "SECONDS",
+         .help = "unload a model that nobody used for so long; 0 = never (unset: 300)",
+         .high = 31'536'000},
+    Flag{.name = "--log-format",
+         .kind = Flag::Kind::text,
+         .help = "how the log is written (unset: text on a terminal, json otherwise)",
+         .choices = "auto|text|json",
+         .completes = Completes::choice},
+    Flag{.name = "--log-level",
+         .kind = Flag::Kind::text,
+         .help = "what is logged (unset: info)",
+         .choices = "debug|info|warn|error",
+         .completes = Completes::choice},
+    Flag{.name = "--engine",
+         .kind = Flag::Kind::text,
+         .value = "PATH",
+         .help = "the gezel-engine program (GEZEL_ENGINE; unset: beside this one)",
+         .completes = Completes::file},
+    Flag{.name = "--shutdown-on-stdin-eof",
+         .help = "end when standard input ends, for programs that embed the daemon"},
+};
+
+// GEZEL_PORT, or an error that names it.
+Result<std::optional<std::uint16_t>> port_of(const Environment& env, const Arguments& arguments) {
+  if (const auto port = arguments.integer("--port")) return static_cast<std::uint16_t>(*port);
+  if (env.port.empty()) return std::nullopt;
+  std::uint16_t port = 0;
+  const char* end = env.port.data() + env.port.size();
+  if (const auto [at, error] = std::from_chars(env.port.data(), end, port);
+      error != std::errc() || at != end) {
+    return fail(ErrorKind::invalid, std::string(kCodeUsage),
+                fmt::format("GEZEL_PORT is '{}'; it must be a whole number from 0 to 65535", env.port));
+  }
+  return port;
+}
+
+LogOptions log_options(const Arguments& arguments) {
+  LogOptions options;
+  const std::string format = arguments.text("--log-format"), level = arguments.text("--log-level");
+  if (format == "text") options.format = LogFormat::text;
+  if (format == "json") options.format = LogFormat::json;
+  if (level == "debug") options.level = LogLevel::debug;
+  if (level == "warn") options.level = LogLevel::warn;
+  if (level == "error") options.level = LogLevel::error;
+  return options;
+}
+
+int run(Environment& env, const Arguments& arguments) {
+  auto port = port_of(env, arguments);
+  if (!port) return print_error(env, port.error());
+  auto engine = engine_program(env, arguments);
+  if (!engine) return print_error(env, engine.error());
+
+  http::DaemonOptions options;
+  options.port = *port;
+  options.no_auth = arguments.has("--no-auth");
+  options.shutdown_on_stdin_eof = arguments.has("--shutdown-on-stdin-eof");
+  options.service.home = env.home;
+  options.service.engine_program = *engine;
+  options.service.version = env.version;
+  if (const auto slots = arguments.integer("--slots")) options.service.slots = static_cast<int>(*slots);
+  options.service.context = arguments.integer("--ctx");
+  if (const auto threads = arguments.integer("--threads"))
+    options.service.threads = static_cast<int>(*threads);
+  if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";
+  if (const auto seconds = arguments.integer("--idle-timeout"))
+    options.service.idle_timeout = Millis(*seconds * 1'000);
+  setup_logging(log_options(arguments));
+  return env.serve(options);
+}
+
+}  // namespace
+
+constexpr Command kServe{.name = "serve",
+                         .summary = "run the daemon in this terminal",
+                         .description =
+                             "Serves the OpenAI API on 127.0.0.1 until Ctrl-C or `gezel stop`. Models are "
+                             "loaded when a request asks for them "
+                             "and unloaded when nobody uses them. One daemon runs per home folder.",
+                         .examples =
+                             "gezel serve  # port 6228, log on this terminal\n"
+                             "gezel serve --port 0 --home /tmp/gezel  # a second daemon, any free port\n"
+                             "gezel serve --slots 2 --ctx 16384  # fewer requests at a time, longer ones\n"
+                             "curl http://127.0.0.1:6228/health  # is it up?",
+                         .positionals = {},
+                         .flags = kFlags,
+                         .run = run};
+
+}  // namespace gezel::cli

@@ -1,0 +1,57 @@
+// cli/doctor.h
+//
+// What is right and what is wrong on this machine, and what to do about it. The judgements are pure: facts
+// in, findings out; gathering the facts is the command's.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "system/cpu.h"
+#include "system/gpu.h"
+#include "system/kernel.h"
+#include "system/memory.h"
+
+namespace gezel::cli {
+
+enum class Verdict { good, note, warning, failure };  // only a failure makes `gezel doctor` exit with 1
+std::string_view verdict_name(Verdict verdict);
+
+struct Finding {
+  std::string area;     // "machine", "engine", "sandbox", "daemon", "models"
+  std::string subject;  // "memory"
+  Verdict verdict = Verdict::good;
+  std::string detail;
+  std::string remedy;  // the exact command or setting; "" = nothing to do
+};
+using Findings = std::vector<Finding>;
+
+struct MachineFacts {
+  system::CpuFacts cpu;
+  system::MemoryFacts memory;
+  std::vector<system::GpuFacts> gpus;
+  system::KernelFacts kernel;
+  Bytes disk_free = 0;  // where models are kept; 0 = unknown
+};
+
+Findings judge_machine(const MachineFacts& facts);
+Findings judge_sandbox(const system::KernelFacts& kernel);
+
+// `version`: what `gezel-engine --version --json` printed. Compares its build with ours, its processor
+// features and accelerators with what the machine has.
+Findings judge_engine(const json::object& version, std::string_view our_version, const MachineFacts& machine);
+
+// `report`: what `gezel-engine --self-test` printed, {rows: [{backend, buffer_type, type, rows, ok,
+// failure}]}.
+Findings judge_self_test(const json::object& report);
+
+json::object facts_json(const MachineFacts& facts);
+json::object findings_json(const Findings& findings);  // {ok, findings: [...]}
+bool all_well(const Findings& findings);               // no failure
+
+// Groups by area; remedies on lines of their own.
+std::string render_findings(const Findings& findings, bool color);
+
+}  // namespace gezel::cli

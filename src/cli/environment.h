@@ -1,0 +1,46 @@
+// cli/environment.h
+//
+// Everything the command line touches outside itself, given by main(): nothing below it reads environment
+// variables, the clock or a standard stream on its own. Tests pass string streams and a home of their own.
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+#include <string>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "http/daemon.h"
+
+namespace gezel::cli {
+
+namespace fs = std::filesystem;
+
+struct Environment {
+  std::string version;
+  fs::path home;        // GEZEL_HOME, else ~/.gezel; `--home` replaces it
+  std::string port;     // GEZEL_PORT as written, "" = unset; read by `serve` only
+  fs::path executable;  // this program, absolute
+  fs::path engine;      // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it
+
+  std::ostream* out = nullptr;
+  std::ostream* err = nullptr;
+  int input = 0;  // descriptor of standard input
+  bool input_is_terminal = false;
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  bool no_color = false;  // NO_COLOR, or TERM=dumb
+  int columns = 80;       // width of the terminal
+
+  const Clock* clock = nullptr;
+  Entropy* entropy = nullptr;
+  // Runs the daemon in this process: http::run_daemon.
+  std::function<int(const http::DaemonOptions&)> serve;
+
+  // Where gezel-engine is, whether or not it exists there.
+  fs::path engine_program() const {
+    return engine.empty() ? executable.parent_path() / "gezel-engine" : engine;
+  }
+};
+
+}  // namespace gezel::cli

@@ -1,0 +1,329 @@
+// Words in, exit status and output out, against a daemon that answers from a script.
+#include "cli/run_cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "cli/answer.h"
+#include "cli/exit_codes.h"
+#include "cli/fake_daemon.h"
+
+namespace gezel::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr std::string_view kModelList =
+    R"({"object":"list","data":[{"id":"llama-cpp:tiny","availability":"available","owned_by":"llama-cpp"},
+        {"id":"llama-cpp:big","availability":"downloadable"}]})";
+
+std::string delta(std::string_view text) {
+  return to_json(json::object{
+      {"choices", json::array{json::object{{"index", 0}, {"delta", json::object{{"content", text}}}}}}});
+}
+
+const std::string kFinish =
+    R"({"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"timings":{"prompt_ms":10,"predicted_ms":100}})";
+const std::string kUsageFrame =
+    R"({"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10,"prompt_tokens_details":{"cached_tokens":5}}})";
+
+// Health, the list of models, a model without a template of its own, and `chat` for completions.
+FakeDaemon::Answer daemon_with(std::vector<std::string> chat) {
+  return [chat = std::move(chat)](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    if (request.target == "/v1/models") return {json_reply(200, kModelList)};
+    if (request.target == "/v1/models/llama-cpp:tiny")
+      return {json_reply(200, R"({"chat_template":"default:gemma"})")};
+    if (request.target == "/v1/chat/completions") return chat;
+    if (request.target == "/api/ps") {
+      return {json_reply(
+          200, R"({"models":[{"id":"llama-cpp:tiny","state":"ready","pid":7,"bytes":1048576,"slots":8,
+                                  "slots_busy":1,"context":8192,"queued":2,"idle_ms":0,"unload_at":null}]})")};
+    }
+    if (request.target == "/api/stop")
+      return {json_reply(409, R"({"error":"model_busy","message":"1 request runs."})")};
+    return {json_reply(404, R"({"error":{"code":"not_found","message":"no such path"}})")};
+  };
+}
+
+TEST(RunCli, WithoutACommandPrintsHelpAndFails) {
+  TestWorld world;
+  EXPECT_EQ(world.run({}), kUsage);
+  EXPECT_THAT(world.err.str(), HasSubstr("Commands"));
+}
+
+TEST(RunCli, PrintsVersionAndHelp) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"--version"}), kOk);
+  EXPECT_EQ(world.out.str(), "gezel 9.8.7\n");
+  EXPECT_EQ(world.run({"--help"}), kOk);
+  EXPECT_EQ(world.run({"help", "run"}), kOk);
+  EXPECT_EQ(world.run({"models", "-h"}), kOk);
+  EXPECT_THAT(world.out.str(),
+              AllOf(HasSubstr("GEZEL_HOME"), HasSubstr("gezel run"), Not(HasSubstr("__complete"))));
+}
+
+TEST(RunCli, SuggestsTheCommandThatWasMeant) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"modles"}), kUsage);
+  EXPECT_THAT(world.err.str(), HasSubstr("There is no command 'modles'. Did you mean models?"));
+  EXPECT_EQ(world.run({"--no-such-flag"}), kUsage);
+}
+
+TEST(RunCli, ServeHandsOverWhatWasGiven) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  world.env.port = "4000";
+  EXPECT_EQ(world.run({"serve", "--slots", "3", "--ctx", "4096", "--threads", "2", "--flash-attn", "off",
+                       "--idle-timeout", "0", "--no-auth", "--log-format", "json"}),
+            kOk);
+  EXPECT_EQ(got.port, 4000);
+  EXPECT_TRUE(got.no_auth);
+  EXPECT_EQ(got.service.slots, 3);
+  EXPECT_EQ(got.service.context, 4096);
+  EXPECT_EQ(got.service.threads, 2);
+  EXPECT_EQ(got.service.flash_attention, false);
+  EXPECT_EQ(got.service.idle_timeout, Millis(0));
+  EXPECT_EQ(got.service.home, world.env.home);
+  EXPECT_EQ(got.service.engine_program, "/bin/sh");
+  EXPECT_EQ(world.run({"--home", "/tmp/elsewhere", "serve", "--port", "0"}), kOk);
+  EXPECT_EQ(got.port, 0);
+  EXPECT_EQ(got.service.home, "/tmp/elsewhere");
+}
+
+TEST(RunCli, ServeRefusesAPortVariableThatIsNoPort) {
+  TestWorld world;
+  world.env.engine = "/bin/sh";
+  world.env.port = "eighty";
+  EXPECT_EQ(world.run({"serve"}), kUsage);
+  EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_PORT is 'eighty'"));
+}
+
+TEST(RunCli, ServeNamesAMissingEngineAndTheRemedy) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"serve"}), kFailure);
+  EXPECT_THAT(world.err.str(), AllOf(HasSubstr("gezel-engine does not exist"), HasSubstr("make build")));
+}
+
+TEST(RunCli, WithoutADaemonListingsExitWith3) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"ps"}), kUnreachable);
+  EXPECT_EQ(world.run({"stop", "tiny"}), kUnreachable);
+  EXPECT_THAT(world.err.str(), HasSubstr("gezel serve"));
+  EXPECT_EQ(world.run({"stop"}), kOk);
+}
+
+TEST(RunCli, AModelThatIsNotInstalledExitsWith4AndStartsNothing) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"run", "tiny", "Hi"}), kNoSuchModel);
+  EXPECT_THAT(world.err.str(), AllOf(HasSubstr("There is no model 'tiny'"), HasSubstr("gezel import")));
+}
+
+TEST(RunCli, ModelsWorksWithoutADaemon) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"models", "--json"}), kOk);
+  EXPECT_EQ(world.out.str(), "{\"models\":[],\"unrecognized\":[]}\n");
+}
+
+TEST(Run, StreamsTextToOutAndNotesToErr) {
+  FakeDaemon daemon(daemon_with(
+      event_reply({delta(""), ": keepalive", delta("Hel"), delta("lo"), kFinish, kUsageFrame, "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "tiny", "Say", "hi", "--verbose", "--system", "Be brief", "--max-tokens", "5",
+                       "--seed", "9"}),
+            kOk);
+  EXPECT_EQ(world.out.str(), "Hello\n");
+  EXPECT_THAT(world.err.str(),
+              AllOf(HasSubstr("chat template: default:gemma"), HasSubstr("20 prompt tokens (5 cached)"),
+                    HasSubstr("10 tokens out in 100 ms, 100.0 tok/s"), HasSubstr("ended by stop")));
+  for (const SeenRequest& request : daemon.seen()) {
+    EXPECT_THAT(request.head, HasSubstr("Authorization: Bearer secret-token\r\n"));
+    if (request.method != "POST") continue;
+    const auto body = parse_json(request.body);
+    ASSERT_TRUE(body);
+    EXPECT_EQ(
+        to_json(*body),
+        R"({"model":"llama-cpp:tiny","max_tokens":5,"seed":9,"messages":[{"role":"system","content":"Be brief"},)"
+        R"({"role":"user","content":"Say hi"}],"stream":true,"stream_options":{"include_usage":true}})");
+  }
+}
+
+TEST(Run, AddsWhatIsPipedIn) {
+  FakeDaemon daemon(daemon_with(event_reply({delta("ok\n"), kFinish, "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  world.pipe_in("a\nb\n");
+  EXPECT_EQ(world.run({"run", "llama-cpp:tiny", "Sum up:"}), kOk);
+  EXPECT_EQ(world.out.str(), "ok\n");
+  std::string body;
+  for (const SeenRequest& request : daemon.seen()) body += request.body;
+  EXPECT_THAT(body, HasSubstr(R"("content":"Sum up:\n\na\nb\n")"));
+}
+
+TEST(Run, WithoutAnyPromptIsAUsageError) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"run", "tiny"}), kUsage);
+  EXPECT_THAT(world.err.str(), HasSubstr("gezel chat MODEL"));
+}
+
+TEST(Run, RefusesInputThatIsNotText) {
+  TestWorld world;
+  world.pipe_in("ab\xff");
+  EXPECT_EQ(world.run({"run", "tiny"}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("byte 2"));
+}
+
+TEST(Run, SuggestsTheModelThatWasMeant) {
+  FakeDaemon daemon(daemon_with({}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "tinny", "Hi"}), kNoSuchModel);
+  EXPECT_THAT(world.err.str(), HasSubstr("Did you mean tiny?"));
+}
+
+TEST(Run, AModelThatWouldHaveToBeDownloadedIsNotThere) {
+  FakeDaemon daemon(daemon_with({}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "llama-cpp:big", "Hi"}), kNoSuchModel);
+}
+
+TEST(Run, PrintsAnErrorBeforeTheStreamWithCodeAndRemedy) {
+  FakeDaemon daemon(daemon_with({json_reply(
+      503,
+      R"({"error":{"message":"It needs 4 GiB, 1 GiB is free.","type":"server_error","code":"capacity_denied"}})")}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "tiny", "Hi"}), kFailure);
+  EXPECT_EQ(world.err.str(),
+            "error: It needs 4 GiB, 1 GiB is free. Free memory with `gezel stop MODEL`, or run `gezel serve` "
+            "with fewer --slots or a smaller --ctx. (capacity_denied)\n");
+}
+
+TEST(Run, PrintsAnErrorInTheMiddleOfTheStream) {
+  FakeDaemon daemon(daemon_with(event_reply(
+      {delta("Hel"), R"({"error":{"message":"The engine crashed (signal 9).","code":"engine_crashed"}})",
+       "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "tiny", "Hi"}), kFailure);
+  EXPECT_EQ(world.out.str(), "Hel\n");
+  EXPECT_THAT(world.err.str(), HasSubstr("The engine crashed (signal 9)."));
+}
+
+TEST(Run, NoticesAStreamThatIsCut) {
+  auto pieces = event_reply({delta("Hel")});
+  pieces.pop_back();  // no end of the chunked body
+  FakeDaemon daemon(daemon_with(pieces));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "tiny", "Hi"}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("(connection_lost)"));
+}
+
+TEST(Run, JsonPrintsTheWholeReply) {
+  FakeDaemon daemon(daemon_with({json_reply(200, R"({"object":"chat.completion"})")}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "tiny", "Hi", "--json"}), kOk);
+  EXPECT_EQ(world.out.str(), "{\"object\":\"chat.completion\"}\n");
+}
+
+TEST(Run, ControlCharactersOfAModelDoNotReachATerminal) {
+  FakeDaemon daemon(daemon_with(event_reply({delta("a\x1b[2Jb"), kFinish, "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  world.env.out_is_terminal = true;
+  EXPECT_EQ(world.run({"run", "tiny", "Hi"}), kOk);
+  EXPECT_EQ(world.out.str(), "a[2Jb\n");
+}
+
+TEST(Chat, KeepsTheConversationAndObeysCommands) {
+  FakeDaemon daemon(daemon_with(event_reply({delta("fine"), kFinish, "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  world.pipe_in("one\ntwo\n/reset\n/system Be kind\nthree\n/nonsense\n/exit\nfour\n");
+  EXPECT_EQ(world.run({"chat", "tiny"}), kOk);
+  EXPECT_EQ(world.out.str(), "fine\nfine\nfine\n");
+  std::vector<std::string> bodies;
+  for (const SeenRequest& request : daemon.seen()) {
+    if (request.method == "POST") bodies.push_back(request.body);
+  }
+  ASSERT_EQ(bodies.size(), 3U);
+  EXPECT_THAT(bodies[1],
+              HasSubstr(R"([{"role":"user","content":"one"},{"role":"assistant","content":"fine"},)"
+                        R"({"role":"user","content":"two"}])"));
+  EXPECT_THAT(bodies[2],
+              HasSubstr(R"([{"role":"system","content":"Be kind"},{"role":"user","content":"three"}])"));
+  EXPECT_THAT(world.err.str(), HasSubstr("there is no /nonsense"));
+}
+
+TEST(Ps, PrintsATableAndJson) {
+  FakeDaemon daemon(daemon_with({}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"ps"}), kOk);
+  EXPECT_EQ(world.out.str(),
+            "MODEL  STATE  PID   MEMORY  BUSY  CONTEXT  QUEUED  IDLE\n"
+            "tiny   ready    7  1.0 MiB   1/8    8,192       2     -\n");
+  world.out.str("");
+  EXPECT_EQ(world.run({"ps", "--json"}), kOk);
+  EXPECT_TRUE(parse_json(world.out.str()));
+}
+
+TEST(Stop, ABusyModelNeedsForce) {
+  FakeDaemon daemon(daemon_with({}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"stop", "tiny"}), kFailure);
+  EXPECT_THAT(world.err.str(), AllOf(HasSubstr("1 request runs."), HasSubstr("--force")));
+  EXPECT_EQ(daemon.seen().back().body, R"({"model":"llama-cpp:tiny","force":false})");
+}
+
+TEST(Key, IsTheSameEveryTime) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"key"}), kOk);
+  const std::string first = world.out.str();
+  world.out.str("");
+  EXPECT_EQ(world.run({"key"}), kOk);
+  EXPECT_EQ(world.out.str(), first);
+  world.out.str("");
+  EXPECT_EQ(world.run({"key", "--rotate"}), kOk);
+  EXPECT_NE(world.out.str(), first);
+}
+
+TEST(Complete, AnswersTheShell) {
+  FakeDaemon daemon(daemon_with({}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"__complete", "stop", ""}), kOk);
+  EXPECT_EQ(world.out.str(), "tiny\n");
+  world.out.str("");
+  EXPECT_EQ(world.run({"__complete", "ps", "--js"}), kOk);
+  EXPECT_THAT(world.out.str(), HasSubstr("--json\t"));
+}
+
+TEST(ExitCode, FollowsTheErrorsCode) {
+  const auto code = [](std::string_view word) {
+    return exit_code_for({ErrorKind::internal, std::string(word), "", ""});
+  };
+  EXPECT_EQ(code("usage"), kUsage);
+  EXPECT_EQ(code("daemon_unreachable"), kUnreachable);
+  EXPECT_EQ(code("model_not_found"), kNoSuchModel);
+  EXPECT_EQ(code("gezel_not_found"), kNoSuchModel);
+  EXPECT_EQ(code("interrupted"), kInterrupted);
+  EXPECT_EQ(code("anything_else"), kFailure);
+}
+
+}  // namespace
+}  // namespace gezel::cli
