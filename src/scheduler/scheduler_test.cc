@@ -30,20 +30,17 @@ class FakeDecoder final : public Decoder {
       const auto code = std::exchange(next_code, llama::DecodeCode::ok);
       return code;
     }
-    std::set<int> slots;
-    int previous = -1;
     for (const llama::Row& row : rows) {
-      auto& cells = cells_[static_cast<std::size_t>(row.slot)];
       if (refused_slots.contains(row.slot)) return llama::DecodeCode::bad_batch;
-      EXPECT_EQ(row.position, static_cast<int>(cells.size())) << "a row must continue its slot";
-      EXPECT_LT(row.position, context_);
-      EXPECT_GE(row.slot, previous) << "rows come in slot order";
-      previous = row.slot;
-      slots.insert(row.slot);
     }
+    int previous = -1;
     outputs_.assign(rows.size(), {});
     for (std::size_t i = 0; i < rows.size(); ++i) {
       auto& cells = cells_[static_cast<std::size_t>(rows[i].slot)];
+      EXPECT_EQ(rows[i].position, static_cast<int>(cells.size())) << "a row must continue its slot";
+      EXPECT_LT(rows[i].position, context_);
+      EXPECT_GE(rows[i].slot, previous) << "rows come in slot order";
+      previous = rows[i].slot;
       cells.push_back(rows[i].token);
       if (rows[i].logits) outputs_[i] = predict(cells);
       if (abort_after && cells.size() == *abort_after) {
