@@ -92,8 +92,8 @@ asio::awaitable<EngineResult<>> Core::ensure_ready() {
       mark_used();
       co_return EngineResult<>();
     }
-    if (state_ == State::stopped) begin_start();
-    if (auto start = start_) {
+    // A start may be over before begin_start() returns.
+    if (auto start = state_ == State::stopped ? begin_start() : start_) {
       struct Waiting {  // also when the waiting coroutine is destroyed
         Core& core;
         Start& start;

@@ -73,7 +73,7 @@ class Core : public std::enable_shared_from_this<Core> {
   enum class Stage { hello, loading, ready };  // of the launch
 
   // embedded_start.cc
-  void begin_start();
+  std::shared_ptr<Start> begin_start();
   asio::awaitable<void> run_start(std::shared_ptr<Start> start);
   asio::awaitable<engine::EngineResult<ModelFacts>> find_model(std::shared_ptr<Start> start);
   engine::EngineResult<> launch(const ModelFacts& facts, const LaunchPlan& plan);

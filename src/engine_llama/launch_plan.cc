@@ -1,24 +1,12 @@
 #include "engine_llama/launch_plan.h"
 
-#include <algorithm>
-#include <fstream>
-#include <thread>
-
 #include "capacity/context_plan.h"
 #include "gguf/metadata.h"
+#include "system/cpu.h"
+#include "system/memory.h"
 
 namespace gezel::engine_llama {
 namespace {
-
-Bytes available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  Bytes kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) return kib * kKiB;
-  }
-  return 0;
-}
 
 engine::EngineError from_plan(Error error) {
   const std::string_view code = error.code == "invalid-request" ? "invalid-request" : "capacity-denied";
@@ -38,7 +26,7 @@ Planner make_planner(const EmbeddedOptions& options) {
     request.weights = model.size_bytes;
     if (const auto trained = metadata->geometry.context_length)
       request.trained = static_cast<capacity::Tokens>(*trained);
-    request.available = available_memory();
+    request.available = system::read_memory().available;
     request.slots = slots;
     request.context = context;
     auto plan = capacity::plan_context(request);
@@ -46,7 +34,7 @@ Planner make_planner(const EmbeddedOptions& options) {
     LaunchPlan out;
     out.slots = plan->slots;
     out.context = plan->context_per_slot;
-    out.threads = threads.value_or(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+    out.threads = threads.value_or(system::read_cpu().available);
     out.kv_bytes = plan->kv_bytes;
     out.available_bytes = request.available;
     out.note = plan->note;

@@ -1,0 +1,351 @@
+// Starting a worker, and every way in which that fails.
+#include "engine_llama/test_worker.h"
+
+namespace gezel::engine_llama {
+namespace {
+
+using Starting = EngineTest;
+using engine::State;
+
+TEST_F(Starting, TwoCallersShareOneSpawn) {
+  make();
+  EXPECT_EQ(launches(), 0U);
+  auto first = ask_ready();
+  auto second = ask_ready();
+  EXPECT_EQ(engine->status().state, State::starting);
+  become_ready(2);
+  EXPECT_EQ(launches(), 1U);
+  EXPECT_TRUE(first->value());
+  EXPECT_TRUE(second->value());
+  const auto status = engine->status();
+  EXPECT_EQ(status.state, State::ready);
+  EXPECT_EQ(status.generation, 1U);
+  EXPECT_EQ(status.slots, 2);
+  EXPECT_EQ(status.bytes, 123U);
+}
+
+TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
+  slots = 3;
+  make();
+  ask_ready();
+  auto frames = worker().take();
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(frames[0].type, protocol::FrameType::hello);
+  worker().hello();
+  settle();
+  frames = worker().take();
+  ASSERT_EQ(frames.size(), 1U);
+  const auto load = protocol::parse_load(frames[0].body);
+  ASSERT_TRUE(load);
+  EXPECT_EQ(load->slots, 3);
+  EXPECT_EQ(load->model_path, "/models/m.gguf");
+  EXPECT_TRUE(load->cache_folder.starts_with(options.home.string()));
+}
+
+TEST_F(Starting, ARequestStartsTheEngineAndHearsOfTheLoad) {
+  make();
+  auto client = ask();
+  worker().hello();
+  settle();
+  worker().say(protocol::encode(protocol::Phase{"loading_model", 0.5}));
+  settle();
+  read(client);
+  const auto* progress = client.last<engine::Progress>();
+  ASSERT_TRUE(progress);
+  EXPECT_EQ(progress->stage, engine::Progress::Stage::load);
+  EXPECT_EQ(progress->done, 500);
+  worker().ready(1);
+  settle();
+  EXPECT_EQ(worker().take_requests().size(), 1U);
+}
+
+TEST_F(Starting, AnotherProtocolVersionIsAMismatch) {
+  make();
+  auto result = ask_ready();
+  worker().hello(99);
+  settle();
+  ASSERT_TRUE(*result);
+  EXPECT_EQ((*result)->error().error.code, "protocol-mismatch");
+  EXPECT_NE((*result)->error().error.message.find("99"), std::string::npos);
+  worker().exit({0, 0});
+  settle();
+  EXPECT_EQ(engine->status().state, State::stopped);
+  EXPECT_TRUE(incidents().empty());
+}
+
+TEST_F(Starting, GarbageInsteadOfAHelloKillsTheWorker) {
+  for (const std::string& garbage : {std::string("HTTP/1.1 200 OK\r\n"), std::string(64, '\xff'),
+                                    protocol::encode_frame(protocol::FrameType::hello_reply, "{"),
+                                    protocol::encode_frame(protocol::FrameType::ready, "{}")}) {
+    make();
+    auto result = ask_ready();
+    worker().say(garbage);
+    settle();
+    // The first case announces more bytes than it has; nothing more comes.
+    if (!*result) advance(kHelloTime);
+    advance(kStopTime + kExitWait);
+    ASSERT_TRUE(*result) << garbage;
+    EXPECT_FALSE(**result);
+    EXPECT_TRUE(worker().ended);
+  }
+}
+
+TEST_F(Starting, AProgramThatCannotBeStartedIsNoCrashAndNamesNoPath) {
+  make();
+  launcher->refuse = true;
+  for (int i = 0; i < 5; ++i) {
+    auto result = ask_ready();
+    ASSERT_TRUE(*result);
+    EXPECT_EQ((*result)->error().error.code, "engine-launch");
+    EXPECT_EQ((*result)->error().error.message.find("/"), std::string::npos);
+  }
+}
+
+TEST_F(Starting, AModelThatIsNotThereIsNotFoundWithoutASpawn) {
+  models->missing = true;
+  make();
+  auto result = ask_ready();
+  ASSERT_TRUE(*result);
+  EXPECT_EQ((*result)->error().http_hint, 404);
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(Starting, ADeniedPlanSpawnsNothing) {
+  denied = engine::make_error("capacity-denied", "needs 9 GiB, 1 GiB is free");
+  make();
+  auto client = ask();
+  read(client);
+  EXPECT_EQ(client.failure(), "capacity-denied");
+  EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(Starting, ACrashWhileLoadingNamesTheIncident) {
+  make();
+  auto result = ask_ready();
+  worker().hello();
+  settle();
+  worker().print("ggml.c:1: GGML_ASSERT(a) failed\n");
+  worker().exit({0, SIGABRT});
+  settle();
+  ASSERT_TRUE(*result);
+  const auto& error = (*result)->error();
+  EXPECT_EQ(error.error.code, "engine-crashed");
+  EXPECT_NE(error.error.message.find("assertion-failed"), std::string::npos);
+  ASSERT_EQ(incidents().size(), 1U);
+  EXPECT_EQ(string_or(incidents()[0], "incidentId"), error.incident_id);
+}
+
+TEST_F(Starting, MemoryThatRunsOutWhileLoadingSaysWhatToDo) {
+  make();
+  auto result = ask_ready();
+  worker().hello();
+  settle();
+  worker().print("terminate called after throwing an instance of 'std::bad_alloc'\n");
+  worker().exit({0, SIGABRT});
+  settle();
+  EXPECT_EQ((*result)->error().error.code, "engine-out-of-memory");
+  EXPECT_NE((*result)->error().error.message.find("--slots"), std::string::npos);
+}
+
+TEST_F(Starting, ThreeCrashesWithinAMinuteExhaustTheBudgetForAMinute) {
+  make();
+  for (int i = 0; i < 3; ++i) {
+    auto result = ask_ready();
+    worker().exit({1, 0});
+    settle();
+    EXPECT_EQ((*result)->error().error.code, "engine-crashed");
+    advance(Millis(10'000));
+  }
+  auto refused_start = ask_ready();
+  ASSERT_TRUE(*refused_start);
+  EXPECT_EQ((*refused_start)->error().error.code, "engine-restart-exhausted");
+  EXPECT_EQ((*refused_start)->error().retry_after_ms, 60'000);
+  EXPECT_EQ(engine->status().state, State::exhausted);
+  advance(Millis(59'000));
+  EXPECT_FALSE(**ask_ready());
+  EXPECT_EQ(launches(), 3U);
+  advance(Millis(1'000));
+  auto again = ask_ready();
+  EXPECT_EQ(launches(), 4U);
+  become_ready();
+  EXPECT_TRUE(again->value());
+}
+
+TEST_F(Starting, ALoadThatIsRefusedIsNoCrash) {
+  make();
+  for (int i = 0; i < 5; ++i) {
+    auto result = ask_ready();
+    worker().hello();
+    settle();
+    worker().failed(std::nullopt, "engine-out-of-memory", "not enough memory for the KV cache");
+    settle();
+    ASSERT_TRUE(*result);
+    EXPECT_EQ((*result)->error().error.code, "engine-out-of-memory");
+    worker().exit({1, 0});
+    settle();
+  }
+  EXPECT_EQ(launches(), 5U);
+  EXPECT_TRUE(incidents().empty());
+}
+
+TEST_F(Starting, AVerdictAboutTheFileIsRememberedUntilTheFileChanges) {
+  make();
+  auto result = ask_ready();
+  worker().hello();
+  settle();
+  worker().failed(std::nullopt, "model-invalid", "truncated by 12 bytes");
+  settle();
+  worker().exit({1, 0});
+  settle();
+  auto again = ask_ready();
+  ASSERT_TRUE(*again);
+  EXPECT_EQ((*again)->error().error.message, "truncated by 12 bytes");
+  EXPECT_EQ(launches(), 1U);
+  models->facts.stamp.mtime_ns += 1'000'000;
+  ask_ready();
+  EXPECT_EQ(launches(), 2U);
+}
+
+TEST_F(Starting, ThreeCrashesQuarantineTheModel) {
+  // The binary must be a file that can be identified.
+  options.engine_program = options.home / "gezel-engine";
+  ASSERT_TRUE(write_file_atomic(options.engine_program, "x"));
+  make();
+  for (int i = 0; i < 3; ++i) {
+    ask_ready();
+    worker().exit({0, SIGSEGV});
+    settle();
+    advance(Millis(61'000));
+  }
+  auto result = ask_ready();
+  EXPECT_EQ((*result)->error().error.code, "engine-quarantined");
+  EXPECT_EQ(launches(), 3U);
+}
+
+TEST_F(Starting, SilenceEndsAStartAtItsBudget) {
+  make();
+  auto result = ask_ready();
+  worker().hello();
+  settle();
+  advance_alive(options.startup_timeout - Millis(1'000));
+  EXPECT_FALSE(*result);
+  advance_alive(Millis(1'000));
+  ASSERT_TRUE(*result);
+  EXPECT_EQ((*result)->error().error.code, "engine-startup-timeout");
+}
+
+TEST_F(Starting, ProgressExtendsTheBudget) {
+  make();
+  auto result = ask_ready();
+  worker().hello();
+  settle();
+  advance_alive(Millis(175'000));
+  worker().say(protocol::encode(protocol::Phase{"loading_model", 0.25}));
+  settle();
+  advance_alive(Millis(59'000));
+  EXPECT_FALSE(*result);
+  advance_alive(Millis(1'000));
+  ASSERT_TRUE(*result);
+  EXPECT_NE((*result)->error().error.message.find("25 %"), std::string::npos);
+}
+
+TEST_F(Starting, AWorkerThatNeverSaysHelloIsGivenUpSoon) {
+  make();
+  auto result = ask_ready();
+  advance(kHelloTime);
+  ASSERT_TRUE(*result);
+  EXPECT_EQ((*result)->error().error.code, "engine-startup-timeout");
+}
+
+TEST_F(Starting, AStartThatNobodyWaitsForIsGivenUp) {
+  make();
+  auto client = ask();
+  EXPECT_EQ(launches(), 1U);
+  client.generation.reset();
+  settle();
+  EXPECT_EQ(engine->status().state, State::stopping);
+  worker().exit({0, 0});
+  settle();
+  EXPECT_EQ(engine->status().state, State::stopped);
+  EXPECT_TRUE(incidents().empty());
+}
+
+TEST_F(Starting, AStartGoesOnWhileSomebodyElseWaits) {
+  make();
+  auto one = ask();
+  auto two = ask();
+  one.generation.reset();
+  settle();
+  become_ready();
+  EXPECT_EQ(engine->status().state, State::ready);
+}
+
+TEST_F(Starting, ARequestThatComesWhileAStartIsGivenUpGetsAFreshOne) {
+  make();
+  ask().generation.reset();
+  settle();
+  auto late = ask();
+  worker().exit({0, 0});
+  settle();
+  EXPECT_EQ(launches(), 2U);
+  become_ready();
+  read(late);
+  EXPECT_EQ(late.failure(), "");
+}
+
+TEST_F(Starting, StoppingAStartTellsEverybody) {
+  make();
+  auto result = ask_ready();
+  auto client = ask();
+  EXPECT_TRUE(stop().was_running);
+  EXPECT_EQ((*result)->error().error.code, "engine-evicted");
+  read(client);
+  EXPECT_EQ(client.failure(), "engine-evicted");
+}
+
+TEST_F(Starting, AChangedFileIsCheckedWhileItLoadsAndRefusedWhenItDiffers) {
+  models->facts.integrity = models::Integrity::changed;
+  models->verdict = fail(ErrorKind::corrupt, "model-invalid", "expected aa, found bb");
+  make();
+  auto result = ask_ready();
+  ASSERT_TRUE(*result);
+  EXPECT_EQ((*result)->error().error.code, "model-invalid");
+  EXPECT_NE((*result)->error().error.message.find("found bb"), std::string::npos);
+  EXPECT_EQ(models->verifies, 1);
+}
+
+TEST_F(Starting, AFileThatWasNeverHashedIsHashedOnceItIsLoaded) {
+  models->facts.integrity = models::Integrity::unverified;
+  make();
+  ask_ready();
+  EXPECT_EQ(models->verifies, 0);
+  become_ready();
+  EXPECT_EQ(models->verifies, 1);
+  EXPECT_EQ(engine->status().state, State::ready);
+}
+
+TEST_F(Starting, AnUnchangedFileIsTrusted) {
+  make_ready();
+  EXPECT_EQ(models->verifies, 0);
+}
+
+TEST_F(Starting, ThePidFileLivesAsLongAsTheWorker) {
+  // The fake's pid names no process, so nothing is written; what matters is that nothing stays either.
+  make_ready();
+  stop();
+  std::error_code ignored;
+  EXPECT_TRUE(!fs::exists(options.home / "runtime", ignored) || fs::is_empty(options.home / "runtime"));
+}
+
+TEST_F(Starting, ADroppedEngineKillsItsWorkerAtOnce) {
+  make_ready();
+  auto client = ask();
+  engine.reset();
+  settle();
+  EXPECT_TRUE(worker().dropped);
+  read(client);
+  EXPECT_EQ(client.failure(), "engine-evicted");
+}
+
+}  // namespace
+}  // namespace gezel::engine_llama
