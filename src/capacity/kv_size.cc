@@ -74,7 +74,7 @@ Bytes recurrent_state(const gguf::Metadata& metadata, std::uint64_t head_size) {
   }
   const Wide inner = positive(g.ssm_inner_size), state = std::min(positive(g.ssm_state_size), kMaxHeadSize);
   const Wide groups = std::min(positive(g.ssm_group_count), kMaxHeads);
-  const Wide width = std::min<Wide>(inner + 2 * groups * state, kMaxState * kMaxHeads);
+  const Wide width = std::min(inner + 2 * groups * state, Wide{kMaxState} * kMaxHeads);
   return saturate((std::min<Wide>(convolution, kMaxHeads) * width + inner * state) * kF32Bytes);
 }
 
