@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gguf/metadata.h"
+#include "models/default_template.h"
 
 namespace gezel::models {
 
@@ -29,6 +30,8 @@ Result<HeaderFacts> read_header(const fs::path& path) {
   facts.quantization = metadata->quantization;
   facts.context_window = static_cast<std::int64_t>(metadata->geometry.context_length.value_or(0));
   facts.chat_template_present = metadata->chat_template.has_value();
+  if (!facts.chat_template_present)
+    facts.default_template = default_template_of(path, metadata->header_bytes);
   facts.is_projector = metadata->architecture == "clip";
   const std::string* type = metadata->values.string_at("general.type");
   facts.is_imatrix = type != nullptr && *type == "imatrix";

@@ -17,8 +17,9 @@ struct HeaderFacts {
   std::string quantization;  // "Q4_K_M", empty when the file does not say
   std::int64_t context_window = 0;
   bool chat_template_present = false;
-  bool is_projector = false;  // architecture clip
-  bool is_imatrix = false;    // an importance matrix
+  std::string default_template;  // "default:<name>" when the file has none
+  bool is_projector = false;     // architecture clip
+  bool is_imatrix = false;       // an importance matrix
 };
 
 // Errors have kind `invalid` and param `path`: `unreadable`, or the reader's own for what is no GGUF file.

@@ -325,6 +325,7 @@ class Importer {
     draft.quantization = facts_.quantization;
     draft.context_window = facts_.context_window;
     draft.chat_template_present = facts_.chat_template_present;
+    draft.default_template = facts_.default_template;
     if (sources_.size() > parts_) draft.projector = draft.files.back();
     json::object members = draft_manifest(draft);
     members["importedStamps"] = stamps_json();

@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <set>
+#include <thread>
+
 #include "models/manifest.h"
 #include "models/test_home.h"
 
@@ -321,6 +324,45 @@ TEST_F(Import, ReferencesAFileThroughAFolderLink) {
   const auto model = import(files.path() / "alias/a.gguf");
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_TRUE(fs::equivalent(model->weights, file));
+}
+
+// Several callers at once, as pool threads of a daemon are: every import gets an id of its own and nothing is
+// lost.
+TEST_F(Import, SideBySideEachGetsItsOwnId) {
+  constexpr int kThreads = 4;
+  std::vector<fs::path> sources;
+  for (int i = 0; i < kThreads; ++i)
+    sources.push_back(files.write(fmt::format("{}/a.gguf", i), tiny_model()));
+  std::vector<Result<InstalledModel>> results(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&, i] {
+        results[i] = import(sources[i], i % 2 == 0 ? "copy" : "reference");
+        if (results[i]) (void)store.verify(*results[i]);
+      });
+    }
+  }
+  std::set<std::string> ids;
+  for (const auto& result : results) {
+    ASSERT_TRUE(result) << result.error().message;
+    ids.insert(result->id);
+    EXPECT_EQ(store.check(*store.find(result->id)), Integrity::unchanged);
+  }
+  EXPECT_EQ(ids, (std::set<std::string>{"local-a", "local-a-2", "local-a-3", "local-a-4"}));
+}
+
+TEST_F(Import, SideBySideOneOfTwoGetsAnIdThatBothWant) {
+  const fs::path first = files.write("1/a.gguf", tiny_model()),
+                 second = files.write("2/a.gguf", tiny_model());
+  std::vector<Result<InstalledModel>> results(2);
+  {
+    const std::jthread one([&] { results[0] = import(first, "copy", "wanted"); });
+    const std::jthread two([&] { results[1] = import(second, "copy", "wanted"); });
+  }
+  EXPECT_NE(results[0].has_value(), results[1].has_value());
+  EXPECT_EQ(error_code(results[0]) + error_code(results[1]), "model_exists");
+  EXPECT_TRUE(store.find("wanted"));
 }
 
 }  // namespace

@@ -123,6 +123,7 @@ Result<Manifest> parse_manifest(std::string_view text, const fs::path& folder) {
   model.architecture = string_or(out.members, "architecture");
   model.quantization = string_or(out.members, "quantization");
   model.context_window = std::max<std::int64_t>(0, int_or(out.members, "contextWindow", 0));
+  model.default_template = string_or(out.members, "defaultChatTemplate");
   model.chat_template_present = bool_or(out.members, "chatTemplatePresent", false);
 
   const bool external = model.source == "external";
@@ -176,6 +177,7 @@ json::object draft_manifest(const ManifestDraft& draft) {
   if (!draft.quantization.empty()) out["quantization"] = draft.quantization;
   if (draft.context_window > 0) out["contextWindow"] = draft.context_window;
   out["chatTemplatePresent"] = draft.chat_template_present;
+  if (!draft.default_template.empty()) out["defaultChatTemplate"] = draft.default_template;
   out["importedFrom"] = draft.imported_from;
   if (draft.sha256.empty()) {
     json::object stamps;

@@ -5,8 +5,9 @@
 //
 // Beyond section 8 it holds: `fileStamps` {file: {sizeBytes, mtimeNs, inode}} taken at import and renewed
 // when the files are hashed, so that an unchanged file is recognised without reading it; `importedFrom`, the
-// path an import was given; and `refused` {file, expected, actual, at} after a file was found to differ from
-// its recorded digest.
+// path an import was given, and `importedStamps` of what was there; `defaultChatTemplate` for files without a
+// template; and `refused` {file, expected, actual, at} after a file was found to differ from its recorded
+// digest.
 #pragma once
 #include <optional>
 #include <string>
@@ -49,6 +50,7 @@ struct ManifestDraft {
   std::string architecture, quantization;
   std::int64_t context_window = 0;
   bool chat_template_present = false;
+  std::string default_template;
   fs::path projector;  // empty: none
 };
 json::object draft_manifest(const ManifestDraft& draft);

@@ -38,8 +38,9 @@ struct InstalledModel {
   std::string architecture, quantization;
   std::int64_t context_window = 0;  // trained, 0 = unknown
   bool chat_template_present = false;
-  std::map<std::string, std::string>
-      sha256;  // payload file name (absolute path for references) -> digest; empty: not hashed yet
+  std::string default_template;  // "default:<name>" that the engine will use, when the file has no template
+  // By payload file name, by absolute path for references. Digests: empty until hashed.
+  std::map<std::string, std::string> sha256;
   std::map<std::string, FileStamp> stamps;  // of the same files when they were hashed, or else imported
 };
 
@@ -58,8 +59,8 @@ struct Inventory {
 struct ImportRequest {
   std::string path;  // absolute: a file, any part of a split set, or a folder that holds one model
   std::string mode = "reference";  // reference | link | copy | move
-  std::string id, name;            // "" = derived from the file
-  std::string mmproj;              // absolute path of a projector to install with it; "" = none
+  std::string id = {}, name = {};  // "" = derived from the file
+  std::string mmproj = {};         // absolute path of a projector to install with it; "" = none
 };
 
 // What a check of the files against the manifest found.

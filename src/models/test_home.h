@@ -4,6 +4,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -25,7 +26,7 @@ class CountingEntropy final : public Entropy {
   }
 
  private:
-  unsigned char next_ = 1;
+  std::atomic<unsigned char> next_ = 1;
 };
 
 class TestFolder {

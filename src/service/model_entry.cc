@@ -63,7 +63,8 @@ json::object list_entry(const models::InstalledModel& model, const ModelFacts& f
 
 json::object full_entry(const models::InstalledModel& model, const ModelFacts& facts) {
   json::object entry = list_entry(model, facts);
-  if (!facts.default_template.empty()) entry["chat_template"] = facts.default_template;
+  const std::string& name = facts.default_template.empty() ? model.default_template : facts.default_template;
+  if (!name.empty()) entry["chat_template"] = name;
   if (facts.performance) entry["performance"] = performance_json(*facts.performance);
   return entry;
 }

@@ -366,6 +366,16 @@ TEST_F(Service, TheWishedContextShowsUntilOneIsGranted) {
   EXPECT_EQ(service->retrieve_model("a")->at("context_window").to_number<int>(), 1024);
 }
 
+TEST(ModelEntry, ShowsTheExpectedDefaultTemplateUntilAnEngineSaysOtherwise) {
+  models::InstalledModel model;
+  model.id = "m";
+  model.default_template = "default:gemma";
+  EXPECT_EQ(full_entry(model, {}).at("chat_template").as_string(), "default:gemma");
+  ModelFacts facts;
+  facts.default_template = "default:plain";
+  EXPECT_EQ(full_entry(model, facts).at("chat_template").as_string(), "default:plain");
+}
+
 TEST(InstallTime, IsReadFromIsoText) {
   EXPECT_EQ(unix_seconds_of("1970-01-01T00:00:00.000Z"), 0);
   EXPECT_EQ(unix_seconds_of("2023-11-14T22:13:20.500Z"), 1'700'000'000);
