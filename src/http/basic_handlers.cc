@@ -1,0 +1,124 @@
+// Handlers that answer with one document.
+#include <algorithm>
+
+#include "api/field_reader.h"
+#include "base/json.h"
+#include "http/routes.h"
+#include "http/wire.h"
+
+namespace gezel::http {
+namespace {
+
+const api::Headers kNoStore{{"cache-control", "no-store"}};
+
+// The body of a management route: an object, or nothing at all.
+api::ApiResult<json::object> body_object(const Call& call) {
+  if (call.request.body.empty()) return json::object();
+  auto parsed = parse_json(call.request.body);
+  if (!parsed) return std::unexpected(api::invalid_request("invalid_json", parsed.error().message));
+  if (!parsed->is_object()) {
+    return std::unexpected(api::invalid_request("invalid_body", "the body must be a JSON object"));
+  }
+  return std::move(parsed->get_object());
+}
+
+asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>& result) {
+  if (!result) {
+    co_await call.fail(result.error());
+  } else {
+    co_await call.reply(200, to_json(*result));
+  }
+}
+
+// Whether any loaded model is answering or has requests waiting.
+bool is_busy(const json::value& ps) {
+  const auto* object = ps.if_object();
+  const auto* models = object == nullptr ? nullptr : array_at(*object, "models");
+  if (models == nullptr) return false;
+  return std::ranges::any_of(*models, [](const json::value& model) {
+    return model.is_object() &&
+           (int_or(model.get_object(), "slots_busy", 0) > 0 || int_or(model.get_object(), "queued", 0) > 0);
+  });
+}
+
+}  // namespace
+
+asio::awaitable<void> list_models(Call& call) {
+  co_await call.reply(200, to_json(call.services.inference.list_models()));
+}
+
+asio::awaitable<void> retrieve_model(Call& call) {
+  co_await reply_result(call, call.services.inference.retrieve_model(call.path_tail));
+}
+
+asio::awaitable<void> health(Call& call) {
+  if (call.stopping) {
+    co_await call.reply(503, R"({"ok":false,"stopping":true})");
+  } else {
+    co_await call.reply(200, to_json(call.services.inference.health()));
+  }
+}
+
+asio::awaitable<void> ps(Call& call) {
+  co_await call.reply(200, to_json(call.services.inference.ps()));
+}
+
+asio::awaitable<void> stats(Call& call) {
+  const auto model = query_value(split_target(call.request.target).query, "model");
+  if (!model || model->empty()) {
+    co_await call.fail(
+        api::invalid_request("invalid_body", "model: is required in the query, as in ?model=<id>", "model"));
+    co_return;
+  }
+  co_await reply_result(call, co_await call.services.inference.worker_stats(*model));
+}
+
+// With a model: unloads it. Without: ends the daemon, unless it is answering someone and nobody said force.
+asio::awaitable<void> stop_model(Call& call) {
+  const auto body = body_object(call);
+  if (!body) {
+    co_await call.fail(body.error());
+    co_return;
+  }
+  api::Problems problems;
+  const api::FieldReader fields(*body, "", problems);
+  const auto model = fields.string("model");
+  const bool force = fields.boolean("force").value_or(false);
+  if (!problems.empty()) {
+    co_await call.fail(problems.to_error());
+  } else if (model) {
+    co_await reply_result(call, co_await call.services.inference.stop_model(std::string(*model), force));
+  } else if (!force && is_busy(call.services.inference.ps())) {
+    api::ApiError error = api::invalid_request(
+        "busy", "requests are still being answered; wait for them, or send \"force\": true to end them");
+    error.status = 409;
+    co_await call.fail(error);
+  } else {
+    co_await shutdown(call);
+  }
+}
+
+asio::awaitable<void> import_model(Call& call) {
+  auto body = body_object(call);
+  if (!body) {
+    co_await call.fail(body.error());
+    co_return;
+  }
+  co_await reply_result(call, co_await call.services.inference.import_model(std::move(*body)));
+}
+
+asio::awaitable<void> rotate_key(Call& call) {
+  const auto key = call.services.credentials.rotate_api_key();
+  if (!key) {
+    co_await call.fail(api::from_error(key.error()));
+    co_return;
+  }
+  co_await call.reply(200, to_json(json::object{{"key", *key}}), kNoStore);
+}
+
+asio::awaitable<void> shutdown(Call& call) {
+  co_await call.reply(202, R"({"stopping":true})");
+  call.services.request_stop();
+}
+
+}  // namespace gezel::http

@@ -1,0 +1,248 @@
+// POST /v1/chat/completions.
+//
+// A stream's status line is held back until the engine accepted the prompt, so that a refusal still gets its
+// real HTTP status; only when that takes very long (a model being loaded) is the 200 sent ahead, since
+// clients give up on silence.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "api/chat.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "http/feed.h"
+#include "http/routes.h"
+
+namespace gezel::http {
+namespace {
+
+using std::chrono::steady_clock;
+using Deadline = steady_clock::time_point;
+
+// Above this a body is parsed on the pool: it would hold up every other stream.
+constexpr std::size_t kParseOnLoop = kMiB;
+
+Deadline after(Deadline from, Millis wait) {
+  return wait.count() > 0 ? from + wait : Deadline::max();
+}
+
+asio::awaitable<api::ApiResult<api::ChatRequest>> parse(Call& call) {
+  const std::string& body = call.request.body;
+  if (body.size() <= kParseOnLoop) co_return api::parse_chat_request(body);
+  co_return co_await asio::co_spawn(
+      call.services.pool,
+      [&body]() -> asio::awaitable<api::ApiResult<api::ChatRequest>> {
+        co_return api::parse_chat_request(body);
+      },
+      asio::use_awaitable);
+}
+
+api::ApiError turn_timeout(Millis limit) {
+  api::ApiError error;
+  error.status = 504;
+  error.code = "turn_timeout";
+  error.message =
+      "the answer took longer than " + std::to_string(limit.count() / 1000) + " s, the limit of one turn";
+  error.should_not_retry = true;
+  return error;
+}
+
+// One answer from its first event to its last.
+class Answer {
+ public:
+  Answer(Call& call, const api::ChatRequest& request, std::shared_ptr<Feed> feed)
+      : call_(call),
+        timings_(call.services.chat),
+        feed_(std::move(feed)),
+        stream_(request.stream),
+        progress_(request.return_progress),
+        logprobs_(request.generate.logprobs) {
+    head_.id = "chatcmpl-" + new_uuid(call.services.entropy);
+    head_.created = unix_seconds(call.services.clock.wall_now());
+    head_.model = request.model;
+    head_.system_fingerprint =
+        "gezel-" + string_or(call.services.inference.health().as_object(), "version", "unknown");
+    head_.include_usage = request.include_usage;
+    frames_.emplace(head_);
+  }
+
+  asio::awaitable<void> run() {
+    while (!finished_) {
+      const Deadline wait = next_deadline();
+      if (!co_await feed_->wait_until(wait)) {
+        co_await on_silence();
+        continue;
+      }
+      if (feed_->cancelled()) {
+        co_await on_cancelled(*feed_->cancelled());
+        co_return;
+      }
+      feed_->rethrow();
+      if (feed_->refusal()) {
+        co_await fail(*feed_->refusal());
+        co_return;
+      }
+      co_await on_event(*feed_->event());
+      feed_->consume();
+    }
+  }
+
+  void log_outcome(const Call& call) const {
+    const auto ms = std::chrono::duration_cast<Millis>(steady_clock::now() - begin_).count();
+    log_info("chat", {{"request_id", call.request_id},
+                      {"app", call.caller.app_id},
+                      {"model", head_.model},
+                      {"outcome", outcome_},
+                      {"prompt_tokens", std::to_string(usage_.prompt_tokens)},
+                      {"cached_tokens", std::to_string(usage_.cached_tokens)},
+                      {"completion_tokens", std::to_string(usage_.completion_tokens)},
+                      {"ms", std::to_string(ms)}});
+  }
+
+ private:
+  Deadline next_deadline() const {
+    const Deadline turn_end = after(begin_, timings_.turn_limit);
+    if (!stream_) return turn_end;
+    const Deadline next =
+        committed_ ? after(last_write_, timings_.keepalive) : after(begin_, timings_.commit);
+    return std::min(turn_end, next);
+  }
+
+  asio::awaitable<void> on_silence() {
+    if (steady_clock::now() >= after(begin_, timings_.turn_limit)) {
+      co_await fail(turn_timeout(timings_.turn_limit));
+    } else if (!committed_) {
+      co_await commit();
+    } else {
+      co_await write(std::string(api::kSseKeepalive));
+    }
+  }
+
+  asio::awaitable<void> on_cancelled(api::CancelReason reason) {
+    if (reason == api::CancelReason::stopping) {
+      co_await fail(api::shutting_down());
+    } else {
+      outcome_ = "client_gone";
+      finished_ = true;
+    }
+  }
+
+  asio::awaitable<void> on_event(const engine::Event& event) {
+    if (const auto* started = std::get_if<engine::Started>(&event)) {
+      cached_tokens_ = started->cached_tokens;
+      started_at_ = steady_clock::now();
+      for (const auto& warning : started->warnings) {
+        log_warn(warning, {{"request_id", call_.request_id}, {"model", head_.model}});
+      }
+      if (stream_ && !committed_) co_await commit();
+    } else if (const auto* delta = std::get_if<engine::TextDelta>(&event)) {
+      co_await on_text(*delta);
+    } else if (const auto* progress = std::get_if<engine::Progress>(&event)) {
+      if (progress_ && committed_ && progress->stage == engine::Progress::Stage::prefill) {
+        const auto ms = std::chrono::duration_cast<Millis>(steady_clock::now() - started_at_).count();
+        co_await write(frames_->progress(*progress, cached_tokens_, ms));
+      }
+    } else if (const auto* done = std::get_if<engine::Done>(&event)) {
+      co_await on_done(*done);
+    } else if (const auto* failed = std::get_if<engine::Failed>(&event)) {
+      co_await fail(api::from_engine(failed->error));
+    }
+  }
+
+  asio::awaitable<void> on_text(const engine::TextDelta& delta) {
+    if (!stream_) {
+      content_ += delta.text;
+      if (logprobs_) all_logprobs_.insert(all_logprobs_.end(), delta.logprobs.begin(), delta.logprobs.end());
+      co_return;
+    }
+    if (delta.text.empty() && delta.logprobs.empty()) co_return;
+    if (!committed_) co_await commit();
+    co_await write(frames_->content(delta.text, delta.logprobs, logprobs_));
+  }
+
+  asio::awaitable<void> on_done(const engine::Done& done) {
+    usage_ = done.usage;
+    outcome_ = done.reason == engine::FinishReason::length ? "length" : "stop";
+    finished_ = true;
+    if (!stream_) {
+      co_await call_.reply(200, api::chat_completion(head_, content_, all_logprobs_, logprobs_, done));
+      co_return;
+    }
+    if (!committed_) co_await commit();
+    std::string end = frames_->finish(done);
+    if (head_.include_usage) end += frames_->usage(done);
+    end += api::kSseDone;
+    co_await write(std::move(end));
+    co_await call_.response.end_stream();
+  }
+
+  asio::awaitable<void> commit() {
+    committed_ = true;
+    const bool open = co_await call_.response.start_stream(
+        200,
+        {{"content-type", "text/event-stream"}, {"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+    if (open) co_await write(frames_->opener());
+  }
+
+  asio::awaitable<void> write(std::string bytes) {
+    const bool there = co_await call_.response.write(std::move(bytes));
+    last_write_ = steady_clock::now();
+    if (!there) {
+      outcome_ = "client_gone";
+      finished_ = true;
+    }
+  }
+
+  asio::awaitable<void> fail(const api::ApiError& error) {
+    outcome_ = error.code;
+    finished_ = true;
+    co_await call_.fail(error);
+  }
+
+  Call& call_;
+  const ChatTimings& timings_;
+  std::shared_ptr<Feed> feed_;
+  const bool stream_, progress_, logprobs_;
+  api::ChatReplyHead head_;
+  std::optional<api::ChatFrames> frames_;
+  const Deadline begin_ = steady_clock::now();
+  Deadline last_write_ = begin_, started_at_ = begin_;
+  bool committed_ = false, finished_ = false;
+  std::int64_t cached_tokens_ = 0;
+  std::string content_;
+  std::vector<engine::TokenLogprob> all_logprobs_;
+  engine::Usage usage_;
+  std::string outcome_ = "failed";
+};
+
+}  // namespace
+
+asio::awaitable<void> chat_completions(Call& call) {
+  auto request = co_await parse(call);
+  if (!request) {
+    co_await call.fail(request.error());
+    co_return;
+  }
+  call.request.body = {};  // up to 64 MiB that the generation does not need
+  request->generate.session_key =
+      api::affinity_key(call.request.headers, request->generate.session_key, call.caller.app_id);
+
+  const auto feed = std::make_shared<Feed>(call.services.loop);
+  // However this ends, the generation ends with it.
+  struct Guard {
+    Call& call;
+    Feed& feed;
+    ~Guard() {
+      call.response.on_cancel({});
+      feed.close();
+    }
+  } guard{call, *feed};
+  call.response.on_cancel([feed](api::CancelReason reason) { feed->cancel(reason); });
+
+  Answer answer(call, *request, feed);
+  feed->start(call.services.inference, std::move(*request));
+  co_await answer.run();
+  answer.log_outcome(call);
+}
+
+}  // namespace gezel::http

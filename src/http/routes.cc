@@ -1,0 +1,64 @@
+#include "http/routes.h"
+
+#include <array>
+
+#include "base/bytes.h"
+
+namespace gezel::http {
+namespace {
+
+constexpr std::uint64_t kSmallBody = kMiB;
+constexpr std::uint64_t kChatBody = 64 * kMiB;
+
+constexpr std::array kRoutes{
+    Route{"POST", "/v1/chat/completions", "openai", kChatBody, ErrorForm::envelope, chat_completions},
+    Route{"GET", "/v1/models", "openai", kSmallBody, ErrorForm::envelope, list_models},
+    Route{"GET", "/v1/models/*", "openai", kSmallBody, ErrorForm::envelope, retrieve_model},
+    Route{"GET", "/health", "", kSmallBody, ErrorForm::flat, health},
+    Route{"GET", "/v1/health", "", kSmallBody, ErrorForm::flat, health},
+    Route{"GET", "/api/health", "", kSmallBody, ErrorForm::flat, health},
+    Route{"GET", "/api/ps", "ui", kSmallBody, ErrorForm::flat, ps},
+    Route{"GET", "/api/stats", "ui", kSmallBody, ErrorForm::flat, stats},
+    Route{"POST", "/api/stop", "ui", kSmallBody, ErrorForm::flat, stop_model},
+    Route{"POST", "/api/models/import", "ui", kSmallBody, ErrorForm::flat, import_model},
+    Route{"POST", "/api/key/rotate", "ui", kSmallBody, ErrorForm::flat, rotate_key},
+    Route{"POST", "/api/shutdown", "ui", kSmallBody, ErrorForm::flat, shutdown},
+};
+
+// The text below a prefix route, or the empty text for an exact one; nothing when the path is another.
+std::optional<std::string_view> match_path(std::string_view pattern, std::string_view path) {
+  if (!pattern.ends_with("/*")) return pattern == path ? std::optional<std::string_view>("") : std::nullopt;
+  pattern.remove_suffix(1);
+  if (!path.starts_with(pattern) || path.size() == pattern.size()) return std::nullopt;
+  return path.substr(pattern.size());
+}
+
+}  // namespace
+
+std::span<const Route> routes() {
+  return kRoutes;
+}
+
+RouteMatch find_route(std::string_view method, std::string_view path) {
+  RouteMatch match;
+  for (const Route& route : kRoutes) {
+    const auto tail = match_path(route.path, path);
+    if (!tail) continue;
+    // Whatever can be fetched can be asked for its head.
+    const bool head = method == "HEAD" && route.method == "GET";
+    if (match.route == nullptr && (route.method == method || head)) {
+      match.route = &route;
+      match.tail = *tail;
+    }
+    if (!match.allow.empty()) match.allow += ", ";
+    match.allow += route.method;
+    if (route.method == "GET") match.allow += ", HEAD";
+  }
+  return match;
+}
+
+ErrorForm error_form(std::string_view path) {
+  return path.starts_with("/api/") ? ErrorForm::flat : ErrorForm::envelope;
+}
+
+}  // namespace gezel::http

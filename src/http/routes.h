@@ -1,0 +1,73 @@
+// http/routes.h
+//
+// The routes of the main listener as data. Adding one is adding a row in routes.cc.
+#pragma once
+#include <boost/asio/awaitable.hpp>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "api/error.h"
+#include "api/exchange.h"
+#include "http/services.h"
+
+namespace gezel::http {
+
+struct Route;
+
+// One admitted request as a handler sees it.
+struct Call {
+  Services& services;
+  const Route& route;
+  api::Request request;
+  api::Response& response;  // adds the common headers itself
+  service::Credential caller;
+  std::string request_id;
+  std::string path_tail;  // decoded text after a prefix route
+  bool stopping = false;
+
+  asio::awaitable<void> reply(int status, std::string json_body, api::Headers headers = {});
+  // An error in the route's form. Inside a stream that has begun: as an error event that ends it.
+  asio::awaitable<void> fail(const api::ApiError& error);
+};
+
+// How errors of a route look (spec 10 section 3.1).
+enum class ErrorForm { envelope, flat };
+
+struct Route {
+  std::string_view method;
+  std::string_view path;   // a path that ends in "/*" matches everything below it
+  std::string_view scope;  // "" = open to everyone
+  std::uint64_t body_limit;
+  ErrorForm errors;
+  asio::awaitable<void> (*handler)(Call&);
+};
+
+std::span<const Route> routes();
+
+// The route for a path as sent (still percent-encoded); `allow` lists the methods of that path, empty = no
+// such path.
+struct RouteMatch {
+  const Route* route = nullptr;
+  std::string allow;
+  std::string_view tail;
+};
+RouteMatch find_route(std::string_view method, std::string_view path);
+
+// The body of an error in the form that a path's answers have: flat under /api, an envelope elsewhere.
+ErrorForm error_form(std::string_view path);
+
+// Handlers.
+asio::awaitable<void> chat_completions(Call& call);
+asio::awaitable<void> list_models(Call& call);
+asio::awaitable<void> retrieve_model(Call& call);
+asio::awaitable<void> health(Call& call);
+asio::awaitable<void> ps(Call& call);
+asio::awaitable<void> stats(Call& call);
+asio::awaitable<void> stop_model(Call& call);
+asio::awaitable<void> import_model(Call& call);
+asio::awaitable<void> rotate_key(Call& call);
+asio::awaitable<void> shutdown(Call& call);
+
+}  // namespace gezel::http
