@@ -50,7 +50,7 @@ fs::path cache_folder(const fs::path& home, const ModelFacts& facts) {
 
 }  // namespace
 
-void Core::begin_start() {
+std::shared_ptr<Core::Start> Core::begin_start() {
   auto start = start_ = std::make_shared<Start>(parts_.loop);
   set_state(State::starting);
   asio::co_spawn(
@@ -59,6 +59,7 @@ void Core::begin_start() {
           self->settle(
               std::unexpected(make_error("engine-internal", "The engine's start failed unexpectedly.")));
       });
+  return start;
 }
 
 // The start is over, at once and for everybody who waits.

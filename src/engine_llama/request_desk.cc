@@ -193,7 +193,7 @@ void RequestDesk::arm_watch() {
     const auto deadline = run->watchdog.deadline();
     if (deadline && (!first || *deadline < *first)) first = deadline;
   }
-  // Runs only ever move their deadlines back, so a timer that fires early looks again.
+  // Everything but a run's first text moves deadlines back, so a timer that fires early just looks again.
   if (first) watch_timer_->arm(*first, [this] { watch(); });
 }
 

@@ -87,8 +87,10 @@ Result<> RequestDesk::on_step_run(protocol::StepRun& step) {
   run->watchdog.alive(clock_.now(), decode_steps_);
   if (step.text.empty() && step.logprobs.empty()) return {};
   if (!step.text.empty()) {
+    const bool first = run->characters == 0;
     run->watchdog.text();
-    run->request = {};  // what was said cannot be taken back: never tried again
+    if (first) arm_watch();  // the budget between texts is shorter
+    run->request = {};       // what was said cannot be taken back: never tried again
   }
   engine::TextDelta delta{std::move(step.text), {}};
   for (auto& logprob : step.logprobs) delta.logprobs.push_back(to_engine(logprob));

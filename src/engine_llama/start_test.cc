@@ -75,8 +75,8 @@ TEST_F(Starting, AnotherProtocolVersionIsAMismatch) {
 
 TEST_F(Starting, GarbageInsteadOfAHelloKillsTheWorker) {
   for (const std::string& garbage : {std::string("HTTP/1.1 200 OK\r\n"), std::string(64, '\xff'),
-                                    protocol::encode_frame(protocol::FrameType::hello_reply, "{"),
-                                    protocol::encode_frame(protocol::FrameType::ready, "{}")}) {
+                                     protocol::encode_frame(protocol::FrameType::hello_reply, "{"),
+                                     protocol::encode_frame(protocol::FrameType::ready, "{}")}) {
     make();
     auto result = ask_ready();
     worker().say(garbage);
