@@ -81,8 +81,7 @@ inline std::size_t max_size(const Limit& limit, std::size_t fallback) {
 
 }  // namespace detail
 
-// ----------------------------------------------------------------------------------------------------------------
-// writing
+// ---- writing
 
 class FieldWriter {
  public:
@@ -176,8 +175,7 @@ class FieldWriter {
   bool first_ = true;
 };
 
-// ----------------------------------------------------------------------------------------------------------------
-// reading
+// ---- reading
 
 template <class T>
 bool read_value(JsonReader& in, T& value, Limit limit = {});

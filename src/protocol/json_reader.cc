@@ -75,7 +75,7 @@ JsonReader::Step JsonReader::next_member(bool first, std::string_view& key) {
   }
   if (position_ == text_.size() || text_[position_] != '"') return failed_with("a member name");
   bool has_escapes = false;
-  if (!string_token(key, has_escapes)) return Step::failed;
+  if (!string_token(key, has_escapes) || (has_escapes && !check_escapes(key))) return Step::failed;
   skip_space();
   if (position_ == text_.size() || text_[position_] != ':') return failed_with("':'");
   ++position_;
@@ -198,6 +198,12 @@ bool JsonReader::decode(std::string_view raw, std::string& out) {
   return true;
 }
 
+// For strings whose content nobody wants.
+bool JsonReader::check_escapes(std::string_view raw) {
+  std::string ignored;
+  return decode(raw, ignored);
+}
+
 bool JsonReader::literal(std::string_view word) {
   if (text_.substr(position_, word.size()) != word) return false;
   position_ += word.size();
@@ -295,7 +301,7 @@ bool JsonReader::skip_nested(int depth) {
     case '"': {
       std::string_view raw;
       bool has_escapes = false;
-      return string_token(raw, has_escapes);
+      return string_token(raw, has_escapes) && (!has_escapes || check_escapes(raw));
     }
     case 't':
     case 'f': {

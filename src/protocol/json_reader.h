@@ -115,6 +115,7 @@ class JsonReader {
   bool number_token(std::string_view& token);
   bool string_token(std::string_view& raw, bool& has_escapes);
   bool decode(std::string_view raw, std::string& out);
+  bool check_escapes(std::string_view raw);
   bool skip_nested(int depth);
   bool literal(std::string_view word);
   bool fail_syntax(std::string_view expected);

@@ -1,7 +1,8 @@
-// The first byte chooses the message, the rest is its body. What parses encodes to something that parses to
-// the same; what does not parse says so with the one error code.
+// The first byte chooses the message, the rest is its body. What parses is JSON to another reader too, and
+// encodes to something that parses to the same; what does not parse says so with the one error code.
 #include <cstdlib>
 
+#include "base/json.h"
 #include "protocol/messages.h"
 
 namespace {
@@ -15,6 +16,7 @@ void check(std::string_view body, Parse parse, Encode encode_message) {
     if (message.error().code != "protocol_error" || message.error().message.empty()) std::abort();
     return;
   }
+  if (!gezel::parse_json(body)) std::abort();
   const std::string once = encode_message(*message);
   const auto again = parse(std::string_view(once).substr(kFrameHeaderBytes));
   if (!again || encode_message(*again) != once) std::abort();

@@ -378,6 +378,8 @@ TEST(Messages, ListsAreBounded) {
 
 TEST(Messages, MalformedJsonNamesTheByte) {
   expect_refused(parse_cancel, {
+                                   {R"({"id":1,"x":"\o"})", "x", "unknown escape"},
+                                   {R"({"id":1,"\o":0})", "", "unknown escape"},
                                    {"", "", "the end of the body"},
                                    {"{", "", "byte 1"},
                                    {R"({"id":1)", "", "byte 7: expected ',' or '}'"},

@@ -22,9 +22,9 @@ inline constexpr std::array<std::string_view, 3> kProgressStages = {"load", "que
 inline constexpr std::array<std::string_view, 4> kRetries = {"never", "same_engine", "other_engine", "after"};
 inline constexpr std::array<std::string_view, 3> kActions = {"pause", "resume", "end_reasoning"};
 
-// -------------------------------------------------------------------------------------------- what a model
-// is asked What a client decides has no limit of its own here: `api` judges it, and the frame's size bounds
-// it.
+// ---- what a model is asked
+
+// What a client decides has no limit of its own here: `api` judges it, and the frame's size bounds it.
 
 template <>
 struct Names<prompt::Role> {
@@ -109,8 +109,7 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field("top_logprobs", request.top_logprobs, up_to(kMaxTopLogprobs));
 }
 
-// ------------------------------------------------------------------------------------------------- daemon to
-// worker
+// ---- daemon to worker
 
 void describe(auto& field, like<Hello> auto& hello) {
   field.required("protocol", hello.protocol);
@@ -151,8 +150,7 @@ void describe(auto& field, like<Control> auto& control) {
   field.word("action", control.action, kActions);
 }
 
-// ------------------------------------------------------------------------------------------------- worker to
-// daemon
+// ---- worker to daemon
 
 void describe(auto& field, like<Ready> auto& ready) {
   field.group("granted", [&](auto& granted) {

@@ -381,7 +381,9 @@ TEST(Sampler, TheSameSeedGivesTheSameTokens) {
       one.accept(a.back()), two.accept(b.back()), other.accept(c.back());
     }
     EXPECT_EQ(a, b) << name;
-    if (std::set(a.begin(), a.end()).size() > 10) EXPECT_NE(a, c) << name;
+    if (std::set(a.begin(), a.end()).size() > 10) {
+      EXPECT_NE(a, c) << name;
+    }
   }
 }
 
