@@ -14,6 +14,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g1")
 
+add_compile_definitions(GEZEL_VERSION="${PROJECT_VERSION}")
 add_compile_options(-Wall -Wextra -Wpedantic -Wno-missing-field-initializers
                     "-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.")
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
