@@ -1,32 +1,8 @@
 #include "worker/decode_loop.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 
 namespace gezel::worker {
-namespace {
-
-// The sandbox hides /proc, so descriptors are counted by asking for each.
-constexpr int kDescriptorsAsked = 1024;
-
-int count_open_descriptors() {
-  int count = 0;
-  for (int fd = 0; fd < kDescriptorsAsked; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-  return count;
-}
-
-Bytes resident_bytes(int statm_fd) {
-  char text[128] = {};
-  if (::pread(statm_fd, text, sizeof text - 1, 0) <= 0) return 0;
-  unsigned long long total = 0, resident = 0;
-  if (std::sscanf(text, "%llu %llu", &total, &resident) != 2) return 0;
-  return resident * static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
-}
-
-}  // namespace
 
 void DecodeLoop::run() {
   while (!stopping_ && !scheduler_.poisoned()) {
@@ -56,8 +32,8 @@ void DecodeLoop::apply(const StatsQuery&) {
   stats.queued = figures.queued;
   stats.cells_used = figures.cells_used;
   stats.kv_bytes = context_.kv_bytes();
-  stats.fds = count_open_descriptors();
-  stats.resident_bytes = resident_bytes(statm_fd_);
+  stats.fds = usage_.open_descriptors();
+  stats.resident_bytes = usage_.resident_bytes();
   stats.decode_steps = figures.decode_steps;
   stats.micro_batches = context_.micro_batches();
   stats.prompt_tokens_total = figures.prompt_tokens;

@@ -4,6 +4,7 @@
 #pragma once
 #include "llama/llama.h"
 #include "scheduler/scheduler.h"
+#include "system/process_usage.h"
 #include "worker/commands.h"
 #include "worker/outbox.h"
 
@@ -11,10 +12,10 @@ namespace gezel::worker {
 
 class DecodeLoop {
  public:
-  // `statm_fd`: /proc/self/statm, opened before the sandbox closed the file system.
+  // `usage` was made before the sandbox closed /proc.
   DecodeLoop(scheduler::Scheduler& scheduler, const llama::Context& context, Outbox& outbox,
-             Commands& commands, int statm_fd)
-      : scheduler_(scheduler), context_(context), outbox_(outbox), commands_(commands), statm_fd_(statm_fd) {}
+             Commands& commands, const system::ProcessUsage& usage)
+      : scheduler_(scheduler), context_(context), outbox_(outbox), commands_(commands), usage_(usage) {}
 
   // Returns when a stop was asked for or the backend failed.
   void run();
@@ -30,7 +31,7 @@ class DecodeLoop {
   const llama::Context& context_;
   Outbox& outbox_;
   Commands& commands_;
-  int statm_fd_;
+  const system::ProcessUsage& usage_;
   bool stopping_ = false;
 };
 
