@@ -147,104 +147,103 @@ protocol::Ready describe(const Loaded& loaded, const std::string& sandbox) {
 
 int run_worker(int fd) {
   llama::initialize();
-  const system::ProcessUsage usage;                       // the sandbox will close /proc
   const system::ProcessUsage usage;  // the sandbox will close /proc
-  ::tzset();  // templates may print local time; the zone cannot be read later
-      Inbox inbox(fd);
-      if (!send_all(fd, protocol::encode(FrameType::hello_reply,
-                                         protocol::Hello{protocol::kProtocolVersion, llama::build_info()}))) {
-        return 1;
-      }
+  ::tzset();                         // templates may print local time; the zone cannot be read later
+  Inbox inbox(fd);
+  if (!send_all(fd, protocol::encode(FrameType::hello_reply,
+                                     protocol::Hello{protocol::kProtocolVersion, llama::build_info()}))) {
+    return 1;
+  }
 
-      std::optional<protocol::Load> load;
-      while (!load) {
-        auto frame = inbox.next();
-        if (!frame || !*frame) return 0;
-        if ((*frame)->type == FrameType::hello) {
-          const auto hello = protocol::parse_hello((*frame)->body);
-          if (hello && hello->protocol == protocol::kProtocolVersion) continue;
-          // The daemon sees our version in our own hello and explains the mismatch.
-          return 1;
-        }
-        if ((*frame)->type != FrameType::load) {
-          log_error("the daemon sent a frame before the load frame");
-          return 1;
-        }
-        auto parsed = protocol::parse_load((*frame)->body);
-        if (!parsed) {
-          log_error("the load frame is damaged", {{"reason", parsed.error().message}});
-          return 1;
-        }
-        load = std::move(*parsed);
-      }
+  std::optional<protocol::Load> load;
+  while (!load) {
+    auto frame = inbox.next();
+    if (!frame || !*frame) return 0;
+    if ((*frame)->type == FrameType::hello) {
+      const auto hello = protocol::parse_hello((*frame)->body);
+      if (hello && hello->protocol == protocol::kProtocolVersion) continue;
+      // The daemon sees our version in our own hello and explains the mismatch.
+      return 1;
+    }
+    if ((*frame)->type != FrameType::load) {
+      log_error("the daemon sent a frame before the load frame");
+      return 1;
+    }
+    auto parsed = protocol::parse_load((*frame)->body);
+    if (!parsed) {
+      log_error("the load frame is damaged", {{"reason", parsed.error().message}});
+      return 1;
+    }
+    load = std::move(*parsed);
+  }
 
-      std::string sandbox = "off";
-      if (load->sandbox) {
-        if (auto files = restrict_files(load->files, load->cache_folder); !files) {
-          send_all(fd, protocol::encode(load_failure(files.error())));
-          return 1;
-        }
-      }
+  std::string sandbox = "off";
+  if (load->sandbox) {
+    if (auto files = restrict_files(load->files, load->cache_folder); !files) {
+      send_all(fd, protocol::encode(load_failure(files.error())));
+      return 1;
+    }
+  }
 
-      std::atomic<scheduler::Scheduler*> scheduler_for_heartbeat{nullptr};
-      Commands commands;
-      const std::function<std::uint64_t()> decode_steps = [&] {
-        const scheduler::Scheduler* scheduler = scheduler_for_heartbeat.load();
-        return scheduler == nullptr ? std::uint64_t{0} : scheduler->decode_steps();
-      };
-      Outbox outbox(fd, decode_steps, [] { ::_exit(0); });
-      Reader reader(inbox, outbox, commands);
-      std::thread([&reader] { reader.run(); }).detach();  // ends the process when the daemon goes away
-      if (load->sandbox) {
-        if (auto calls = restrict_syscalls(); !calls) {
-          outbox.push(load_failure(calls.error()));
-          outbox.flush();
-          ::_exit(1);
-        }
-        sandbox = sandbox_status();
-      }
-
-      const SystemClock clock;
-      auto loaded = load_model(*load, outbox, clock);
-      if (!loaded) {
-        outbox.push(load_failure(loaded.error()));
-        outbox.flush();
-        ::_exit(3);
-      }
-      const llama::Vocab& vocab = loaded->model->vocab();
-
-      ContextDecoder decoder(*loaded->context);
-      scheduler::Options options;
-      options.slots = loaded->context->slots();
-      options.context_per_slot = loaded->context->context_per_slot();
-      options.batch_tokens = loaded->context->batch_tokens();
-      options.sliding_window = loaded->model->sliding_window();
-      options.recurrent = loaded->model->recurrent();
-      options.tiles_of_64 = loaded->flash_attention;
-      options.target_itl_ms = load->target_itl_ms;
-      FrameSink sink(outbox, vocab, decode_steps);
-      scheduler::Scheduler scheduler(
-          options, decoder,
-          {[&vocab](scheduler::Token token) { return vocab.piece(token); },
-           [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
-          clock, sink);
-      loaded->context->set_abort_flag(scheduler.abort_flag());
-      scheduler_for_heartbeat = &scheduler;
-
-      auto view = std::make_shared<sampling::VocabView>();
-      view->size = vocab.size();
-      view->end_of_generation = vocab.end_of_generation();
-      view->piece = [&vocab](scheduler::Token token) { return std::string(vocab.piece(token, true)); };
-      Intake intake({options.context_per_slot, recommended_sampling(*loaded->model), std::move(view)}, vocab,
-                    *loaded->chat_template, outbox,
-                    [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
-      reader.attach(&intake, &scheduler);
-      outbox.push(describe(*loaded, sandbox));
-
-      DecodeLoop(scheduler, *loaded->context, outbox, commands, usage).run();
+  std::atomic<scheduler::Scheduler*> scheduler_for_heartbeat{nullptr};
+  Commands commands;
+  const std::function<std::uint64_t()> decode_steps = [&] {
+    const scheduler::Scheduler* scheduler = scheduler_for_heartbeat.load();
+    return scheduler == nullptr ? std::uint64_t{0} : scheduler->decode_steps();
+  };
+  Outbox outbox(fd, decode_steps, [] { ::_exit(0); });
+  Reader reader(inbox, outbox, commands);
+  std::thread([&reader] { reader.run(); }).detach();  // ends the process when the daemon goes away
+  if (load->sandbox) {
+    if (auto calls = restrict_syscalls(); !calls) {
+      outbox.push(load_failure(calls.error()));
       outbox.flush();
-      // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
-      ::_exit(scheduler.poisoned() ? 4 : 0);
+      ::_exit(1);
+    }
+    sandbox = sandbox_status();
+  }
+
+  const SystemClock clock;
+  auto loaded = load_model(*load, outbox, clock);
+  if (!loaded) {
+    outbox.push(load_failure(loaded.error()));
+    outbox.flush();
+    ::_exit(3);
+  }
+  const llama::Vocab& vocab = loaded->model->vocab();
+
+  ContextDecoder decoder(*loaded->context);
+  scheduler::Options options;
+  options.slots = loaded->context->slots();
+  options.context_per_slot = loaded->context->context_per_slot();
+  options.batch_tokens = loaded->context->batch_tokens();
+  options.sliding_window = loaded->model->sliding_window();
+  options.recurrent = loaded->model->recurrent();
+  options.tiles_of_64 = loaded->flash_attention;
+  options.target_itl_ms = load->target_itl_ms;
+  FrameSink sink(outbox, vocab, decode_steps);
+  scheduler::Scheduler scheduler(
+      options, decoder,
+      {[&vocab](scheduler::Token token) { return vocab.piece(token); },
+       [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
+      clock, sink);
+  loaded->context->set_abort_flag(scheduler.abort_flag());
+  scheduler_for_heartbeat = &scheduler;
+
+  auto view = std::make_shared<sampling::VocabView>();
+  view->size = vocab.size();
+  view->end_of_generation = vocab.end_of_generation();
+  view->piece = [&vocab](scheduler::Token token) { return std::string(vocab.piece(token, true)); };
+  Intake intake({options.context_per_slot, recommended_sampling(*loaded->model), std::move(view)}, vocab,
+                *loaded->chat_template, outbox,
+                [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
+  reader.attach(&intake, &scheduler);
+  outbox.push(describe(*loaded, sandbox));
+
+  DecodeLoop(scheduler, *loaded->context, outbox, commands, usage).run();
+  outbox.flush();
+  // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
+  ::_exit(scheduler.poisoned() ? 4 : 0);
 }
 
 std::string version_text() {
