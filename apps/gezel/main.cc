@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   env.version = GEZEL_VERSION;
   env.home = service::default_home(std::getenv("GEZEL_HOME"), std::getenv("HOME"));
   env.port = variable("GEZEL_PORT");
+  env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";
   env.executable = cli::executable_path();
   env.engine = variable("GEZEL_ENGINE");
   env.out = &std::cout;

@@ -65,7 +65,8 @@ constexpr std::array kFlags{
          .help = "the gezel-engine program (GEZEL_ENGINE; unset: beside this one)",
          .completes = Completes::file},
     Flag{.name = "--shutdown-on-stdin-eof",
-         .help = "end when standard input ends, for programs that embed the daemon"},
+         .help = "end when standard input ends, for programs that start the daemon "
+                 "(GEZEL_SHUTDOWN_ON_STDIN_EOF=1)"},
 };
 
 // GEZEL_PORT, or an error that names it.
@@ -102,7 +103,7 @@ int run(Environment& env, const Arguments& arguments) {
   http::DaemonOptions options;
   options.port = *port;
   options.no_auth = arguments.has("--no-auth");
-  options.shutdown_on_stdin_eof = arguments.has("--shutdown-on-stdin-eof");
+  options.shutdown_on_stdin_eof = env.shutdown_on_stdin_eof || arguments.has("--shutdown-on-stdin-eof");
   options.service.home = env.home;
   options.service.engine_program = *engine;
   options.service.version = env.version;

@@ -45,11 +45,10 @@ ExitStatus exit_status(int status) {
   return {.code = WEXITSTATUS(status), .signal = 0};
 }
 
-enum class Ready { yes, not_yet };
-
-Ready wait_readable(int descriptor) {
+// False: nothing came within a tick.
+bool readable_soon(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
-  return ::poll(&entry, 1, kTickMs) > 0 ? Ready::yes : Ready::not_yet;
+  return ::poll(&entry, 1, kTickMs) > 0;
 }
 
 Error interrupted_error() {
@@ -85,6 +84,8 @@ Interrupt::Interrupt() {
   interrupted.store(false);
   struct sigaction action{};
   action.sa_handler = on_signal;
+  action.sa_flags =
+      SA_RESTART;  // else output that is being written gets lost; whoever waits looks at the flag
   ::sigaction(SIGINT, &action, &previous_int);
   ::sigaction(SIGTERM, &action, &previous_term);
 }
@@ -103,6 +104,13 @@ void Interrupt::clear() {
   interrupted.store(false);
 }
 
+bool wait_for_input(int descriptor) {
+  while (!Interrupt::raised()) {
+    if (readable_soon(descriptor)) return true;
+  }
+  return false;
+}
+
 Result<std::string> read_input(int descriptor, Bytes limit, const std::function<bool()>& on_wait) {
   std::string text;
   const MonotonicTime start = now();
@@ -110,7 +118,7 @@ Result<std::string> read_input(int descriptor, Bytes limit, const std::function<
   char buffer[64 * 1024];
   for (;;) {
     if (Interrupt::raised()) return std::unexpected(interrupted_error());
-    if (wait_readable(descriptor) == Ready::not_yet) {
+    if (!readable_soon(descriptor)) {
       if (!waited && now() - start > kQuietInput) {
         waited = true;
         if (!on_wait()) return text;
@@ -177,7 +185,7 @@ Result<ProgramResult> run_program(const std::filesystem::path& program,
                               arguments.empty() ? "" : arguments.front(), why));
     }
     if (open) {
-      if (wait_readable(child->output.get()) == Ready::not_yet) continue;
+      if (!readable_soon(child->output.get())) continue;
       const ssize_t got = ::read(child->output.get(), buffer, sizeof buffer);
       if (got > 0) {
         result.output.append(buffer, static_cast<std::size_t>(got));

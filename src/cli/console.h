@@ -35,6 +35,9 @@ class Interrupt {
   static void clear();
 };
 
+// Waits until there is something to read or the input ended; false: Ctrl-C came first.
+bool wait_for_input(int descriptor);
+
 // Everything until the end of input. `too_large` above `limit`, `interrupted` on Ctrl-C. `on_wait` is called
 // once when nothing has arrived for two seconds; false = do not wait for it any longer, the input counts as
 // empty.

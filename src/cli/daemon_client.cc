@@ -57,6 +57,7 @@ Result<service::DaemonAddress> start_daemon(const Environment& env) {
 
   SpawnOptions options{.program = env.executable,
                        .args = {"serve", "--home", env.home.string()},
+                       .env_drop = {"GEZEL_SHUTDOWN_ON_STDIN_EOF"},  // its input is empty
                        .cwd = env.home,
                        .die_with_parent = false,
                        .new_session = true,

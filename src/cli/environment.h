@@ -18,10 +18,11 @@ namespace fs = std::filesystem;
 
 struct Environment {
   std::string version;
-  fs::path home;        // GEZEL_HOME, else ~/.gezel; `--home` replaces it
-  std::string port;     // GEZEL_PORT as written, "" = unset; read by `serve` only
-  fs::path executable;  // this program, absolute
-  fs::path engine;      // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it
+  fs::path home;                       // GEZEL_HOME, else ~/.gezel; `--home` replaces it
+  std::string port;                    // GEZEL_PORT as written, "" = unset; read by `serve` only
+  bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
+  fs::path executable;                 // this program, absolute
+  fs::path engine;                     // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it
 
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "cli/printer.h"
 #include "cli/table.h"
@@ -104,7 +105,9 @@ std::string general_help(const std::string& version, bool color) {
 
 std::string command_help(const Command& command, bool color) {
   const auto title = [color](std::string_view text) { return paint(Tone::bold, text, color); };
-  std::string out = fmt::format("{}\n\n{}\n  {}", command.summary, title("Usage"), usage_line(command));
+  std::string summary(command.summary);
+  summary[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(summary[0])));
+  std::string out = fmt::format("{}.\n\n{}\n  {}", summary, title("Usage"), usage_line(command));
   if (!command.description.empty()) {
     out += '\n';
     for (std::string_view rest = command.description; !rest.empty();) {

@@ -54,6 +54,8 @@ class Connection {
   Outcome drive(Millis limit, const std::function<void(Millis)>& on_wait, Start start) {
     Outcome outcome;
     bool finished = false;
+    // Looked at before each operation too: while data keeps coming, nothing below ever waits.
+    if (Interrupt::raised()) return {.end = Outcome::End::interrupted};
     loop_.restart();
     start([&](error_code error, std::size_t bytes) {
       outcome.error = error;

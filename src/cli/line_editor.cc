@@ -51,8 +51,7 @@ class PipeEditor final : public LineEditor {
         return true;
       }
       char piece[4096];
-      const ssize_t got = ::read(descriptor_, piece, sizeof piece);
-      if (got < 0 && errno == EINTR && !Interrupt::raised()) continue;
+      const ssize_t got = wait_for_input(descriptor_) ? ::read(descriptor_, piece, sizeof piece) : 0;
       if (got <= 0) {
         line = std::exchange(buffer_, {});
         return false;
@@ -99,8 +98,8 @@ int read_character(EditLine*, wchar_t* out) {
   std::string bytes;
   for (;;) {
     char byte = 0;
+    if (!wait_for_input(STDIN_FILENO)) return -1;
     const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
-    if (got < 0 && errno == EINTR && !Interrupt::raised()) continue;  // a resized window, a continued job
     if (got <= 0) return static_cast<int>(got);
     bytes += byte;
     std::mbstate_t state{};
