@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use minijinja::value::ValueKind;
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, ErrorKind, State, Value};
 
+use crate::budget::Meter;
 use crate::python;
 
 /// Values nested deeper than this are refused; a template can build any depth, and this module recurses.
@@ -20,6 +21,7 @@ pub struct Options {
 
 impl Options {
     pub fn new(
+        state: &State,
         ensure_ascii: bool,
         indent: Option<&Value>,
         separators: Option<&Value>,
@@ -37,7 +39,7 @@ impl Options {
             Some(pair) if !pair.is_none() => {
                 let parts: Vec<Value> = pair.try_iter()?.collect();
                 match parts.as_slice() {
-                    [item, key] => (python::str(item)?, python::str(key)?),
+                    [item, key] => (python::str(state, item)?, python::str(state, key)?),
                     _ => return Err(type_error("separators must be two strings")),
                 }
             }
@@ -48,9 +50,11 @@ impl Options {
     }
 }
 
-pub fn dumps(value: &Value, options: &Options) -> Result<String, Error> {
+pub fn dumps(state: &State, value: &Value, options: &Options) -> Result<String, Error> {
     let mut out = String::new();
-    write_value(&mut out, value, options, 0)?;
+    let mut meter = Meter::serializing(state);
+    write_value(&mut out, value, options, 0, &mut meter)?;
+    meter.step(out.len())?;
     Ok(out)
 }
 
@@ -58,17 +62,18 @@ fn type_error(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadSerialization, message.into())
 }
 
-fn write_value(out: &mut String, value: &Value, options: &Options, depth: usize) -> Result<(), Error> {
+fn write_value(out: &mut String, value: &Value, options: &Options, depth: usize, meter: &mut Meter) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         return Err(type_error(format!("value is nested deeper than {MAX_DEPTH} levels")));
     }
+    meter.step(out.len())?;
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
         ValueKind::Number => write_number(out, value),
         ValueKind::String => write_string(out, value.as_str().unwrap_or_default(), options),
-        ValueKind::Seq => write_list(out, value, options, depth)?,
-        ValueKind::Map => write_map(out, value, options, depth)?,
+        ValueKind::Seq => write_list(out, value, options, depth, meter)?,
+        ValueKind::Map => write_map(out, value, options, depth, meter)?,
         other => return Err(type_error(format!("{other} is not JSON serializable"))),
     }
     Ok(())
@@ -94,7 +99,7 @@ fn new_line(out: &mut String, options: &Options, depth: usize) {
     }
 }
 
-fn write_list(out: &mut String, value: &Value, options: &Options, depth: usize) -> Result<(), Error> {
+fn write_list(out: &mut String, value: &Value, options: &Options, depth: usize, meter: &mut Meter) -> Result<(), Error> {
     let mut first = true;
     out.push('[');
     for item in value.try_iter()? {
@@ -102,7 +107,7 @@ fn write_list(out: &mut String, value: &Value, options: &Options, depth: usize) 
             out.push_str(&options.item_separator);
         }
         new_line(out, options, depth + 1);
-        write_value(out, &item, options, depth + 1)?;
+        write_value(out, &item, options, depth + 1, meter)?;
     }
     if !first {
         new_line(out, options, depth);
@@ -111,7 +116,7 @@ fn write_list(out: &mut String, value: &Value, options: &Options, depth: usize) 
     Ok(())
 }
 
-fn write_map(out: &mut String, value: &Value, options: &Options, depth: usize) -> Result<(), Error> {
+fn write_map(out: &mut String, value: &Value, options: &Options, depth: usize, meter: &mut Meter) -> Result<(), Error> {
     let mut keys: Vec<Value> = value.try_iter()?.collect();
     if options.sort_keys {
         let numbers = keys.iter().filter(|key| key.kind() != ValueKind::String).count();
@@ -131,13 +136,13 @@ fn write_map(out: &mut String, value: &Value, options: &Options, depth: usize) -
             ValueKind::String => write_string(out, key.as_str().unwrap_or_default(), options),
             ValueKind::None | ValueKind::Bool | ValueKind::Number => {
                 out.push('"');
-                write_value(out, &key, options, depth + 1)?;
+                write_value(out, &key, options, depth + 1, meter)?;
                 out.push('"');
             }
             other => return Err(type_error(format!("keys must be str, int, float, bool or None, not {other}"))),
         }
         out.push_str(&options.key_separator);
-        write_value(out, &value.get_item(&key)?, options, depth + 1)?;
+        write_value(out, &value.get_item(&key)?, options, depth + 1, meter)?;
     }
     if !first {
         new_line(out, options, depth);

@@ -3,8 +3,9 @@
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, ValueKind};
-use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 
+use crate::budget::check_time;
 use crate::renderer::Raised;
 use crate::{filters, python};
 
@@ -19,20 +20,18 @@ pub fn build() -> Environment<'static> {
     env.set_undefined_behavior(UndefinedBehavior::Lenient);
     env.set_recursion_limit(RECURSION_LIMIT);
     env.set_unknown_method_callback(python::call_method);
-    env.set_formatter(|out, state, value| match value.as_str() {
-        Some(text) => out.write_str(text).map_err(Error::from),
-        None => {
-            let text = python::str(value)?;
-            // Text of containers is made here, so it is paid for here.
-            state.consume_fuel(text.len() as u64 / 4)?;
-            out.write_str(&text).map_err(Error::from)
+    env.set_formatter(|out, state, value| {
+        check_time()?;
+        match value.as_str() {
+            Some(text) => out.write_str(text).map_err(Error::from),
+            None => out.write_str(&python::str(state, value)?).map_err(Error::from),
         }
     });
 
     filters::add_to(&mut env);
     env.remove_global("debug");
-    env.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, python::str(message)?).with_source(Raised))
+    env.add_function("raise_exception", |state: &State, message: &Value| -> Result<Value, Error> {
+        Err(Error::new(ErrorKind::InvalidOperation, python::str(state, message)?).with_source(Raised))
     });
     env.add_function("cycler", |items: Rest<Value>| minijinja_contrib::globals::cycler(items.to_vec()));
     env.add_function("joiner", |separator: Option<Value>| {

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use minijinja::value::{from_args, Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, Value};
 
+use crate::budget::check_time;
 use crate::{dumps, python};
 
 pub fn add_to(env: &mut Environment<'static>) {
     env.add_filter("tojson", tojson);
-    env.add_filter("string", |value: &Value| python::str(value));
+    env.add_filter("string", |state: &State, value: &Value| python::str(state, value));
     env.add_filter("trim", trim);
     env.add_filter("default", default);
     env.add_filter("d", default);
@@ -17,8 +18,8 @@ pub fn add_to(env: &mut Environment<'static>) {
     env.add_filter("float", float);
     env.add_filter("join", join);
     env.add_filter("indent", indent);
-    env.add_filter("wordcount", |value: &Value| -> Result<usize, Error> {
-        Ok(python::str(value)?.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).count())
+    env.add_filter("wordcount", |state: &State, value: &Value| -> Result<usize, Error> {
+        Ok(python::str(state, value)?.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).count())
     });
 }
 
@@ -31,7 +32,7 @@ fn argument(place: Option<&Value>, kwargs: &Kwargs, name: &str) -> Result<Option
 }
 
 /// `tojson(value, ensure_ascii=False, indent=None, separators=None, sort_keys=False)`: json.dumps.
-fn tojson(state: &mut State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+fn tojson(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
     let args = args.into_values();
     let (positional, kwargs): (Rest<Value>, Kwargs) = from_args(&args)?;
     let ensure_ascii = argument(positional.first(), &kwargs, "ensure_ascii")?;
@@ -40,24 +41,22 @@ fn tojson(state: &mut State, value: &Value, args: Rest<ValueOrKwargs>) -> Result
     let sort_keys = argument(positional.get(3), &kwargs, "sort_keys")?;
     kwargs.assert_all_used()?;
     let is_true = |value: Option<Value>| value.is_some_and(|value| value.is_true());
-    let options = dumps::Options::new(is_true(ensure_ascii), indent.as_ref(), separators.as_ref(), is_true(sort_keys))?;
-    let text = dumps::dumps(value, &options)?;
-    // Serializing costs more than copying, by the same measure as minijinja's own tojson.
-    state.consume_fuel(text.len() as u64 / 4)?;
-    Ok(text)
+    let options = dumps::Options::new(state, is_true(ensure_ascii), indent.as_ref(), separators.as_ref(), is_true(sort_keys))?;
+    dumps::dumps(state, value, &options)
 }
 
-fn text_of(value: &Value) -> Result<Cow<'_, str>, Error> {
+fn text_of<'a>(state: &State, value: &'a Value) -> Result<Cow<'a, str>, Error> {
+    check_time()?;
     match value.as_str() {
         Some(text) => Ok(Cow::Borrowed(text)),
-        None => python::str(value).map(Cow::Owned),
+        None => python::str(state, value).map(Cow::Owned),
     }
 }
 
-fn trim(value: &Value, chars: Option<Value>) -> Result<Value, Error> {
+fn trim(state: &State, value: &Value, chars: Option<Value>) -> Result<Value, Error> {
     let chars = chars.filter(|chars| !chars.is_none());
-    let set = chars.as_ref().map(|chars| text_of(chars)).transpose()?;
-    Ok(Value::from(python::strip(&text_of(value)?, set.as_deref())))
+    let set = chars.as_ref().map(|chars| text_of(state, chars)).transpose()?;
+    Ok(Value::from(python::strip(&text_of(state, value)?, set.as_deref())))
 }
 
 fn default(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
@@ -93,7 +92,7 @@ fn float(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Valu
 fn join(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let args = args.into_values();
     let (joiner, attribute, kwargs): (Option<Value>, Option<Value>, Kwargs) = from_args(&args)?;
-    let joiner = argument(joiner.as_ref(), &kwargs, "d")?.map_or(Ok(String::new()), |joiner| python::str(&joiner))?;
+    let joiner = argument(joiner.as_ref(), &kwargs, "d")?.map_or(Ok(String::new()), |joiner| python::str(state, &joiner))?;
     let attribute = argument(attribute.as_ref(), &kwargs, "attribute")?;
     kwargs.assert_all_used()?;
     let mut out = String::new();
@@ -102,7 +101,7 @@ fn join(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value
             Some(name) => item_attribute(&item, name)?,
             None => item,
         };
-        let text = text_of(&item)?;
+        let text = text_of(state, &item)?;
         state.consume_fuel((joiner.len() + text.len()) as u64 / 64 + 1)?;
         if index > 0 {
             out.push_str(&joiner);
@@ -138,10 +137,10 @@ fn indent(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Val
     kwargs.assert_all_used()?;
     let margin = match width {
         None => "    ".to_string(),
-        Some(width) if width.kind() == ValueKind::String => python::str(&width)?,
+        Some(width) if width.kind() == ValueKind::String => python::str(state, &width)?,
         Some(width) => " ".repeat(i64::try_from(width)?.clamp(0, 1_000) as usize),
     };
-    let text = text_of(value)?;
+    let text = text_of(state, value)?;
     // The line end that jinja2 adds makes the last line one as well, also when it is empty.
     let with_end = format!("{text}\n");
     let lines = python::lines(&with_end, false);

@@ -8,18 +8,80 @@
 //!   `{% set ns.list = ns.list[1:] %}`. Only attributes of namespaces can be set again from inside a loop or macro, so only
 //!   those are rewritten; on anything else the method stays and fails with its name.
 
-pub fn rewrite(source: &str) -> String {
+use crate::renderer::{Failure, FailureKind};
+
+/// Code in one tag, strings not counted. The engine's compiler takes time with the square of an expression's length; the longest
+/// tag of the templates in the field has a few hundred bytes.
+const MAX_TAG_CODE: usize = 8 << 10;
+
+pub fn rewrite(source: &str) -> Result<String, Failure> {
     let mut out = String::with_capacity(source.len() + 64);
     let mut rest = source;
-    while let Some(start) = rest.find("{%") {
-        let Some(length) = rest[start..].find("%}") else { break };
-        let (before, tag) = (&rest[..start], &rest[start..start + length + 2]);
+    while let Some(start) = rest.find('{') {
+        let (before, tag) = rest.split_at(start);
         out.push_str(before);
-        out.push_str(&rewrite_tag(tag).unwrap_or_else(|| tag.to_string()));
-        rest = &rest[start + length + 2..];
+        let length = match tag.as_bytes().get(1) {
+            Some(b'#') => tag.find("#}").map_or(tag.len(), |end| end + 2),
+            Some(b'{') => tag_length(tag, "}}", || line_of(source, rest, start))?,
+            Some(b'%') => tag_length(tag, "%}", || line_of(source, rest, start))?,
+            _ => 1,
+        };
+        let (tag, after) = tag.split_at(length);
+        rest = after;
+        if !tag.starts_with("{%") {
+            out.push_str(tag);
+        } else if Tag::split(tag).is_some_and(|tag| tag.statement.trim() == "raw") {
+            // What follows is text up to the end mark, whatever it looks like.
+            let end = end_of_raw(rest);
+            out.push_str(tag);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+        } else {
+            out.push_str(&rewrite_tag(tag).unwrap_or_else(|| tag.to_string()));
+        }
     }
     out.push_str(rest);
-    out
+    Ok(out)
+}
+
+fn line_of(source: &str, rest: &str, start: usize) -> u32 {
+    source[..source.len() - rest.len() + start].matches('\n').count() as u32 + 1
+}
+
+/// Length of a tag with its end mark, which does not count inside a string; all of the text when there is none.
+fn tag_length(tag: &str, end: &str, line: impl Fn() -> u32) -> Result<usize, Failure> {
+    let mut quote = None;
+    let mut escaped = false;
+    let mut code = 0;
+    for (at, c) in tag.char_indices().skip(2) {
+        match quote {
+            Some(_) if std::mem::take(&mut escaped) => {}
+            Some(_) if c == '\\' => escaped = true,
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            None if tag[at..].starts_with(end) => return Ok(at + end.len()),
+            None => {
+                code += 1;
+                if c == '\'' || c == '"' {
+                    quote = Some(c);
+                }
+            }
+        }
+        if code > MAX_TAG_CODE {
+            let message = format!("a tag has more than {MAX_TAG_CODE} bytes of code");
+            return Err(Failure { kind: FailureKind::Limit, line: line(), message });
+        }
+    }
+    Ok(tag.len())
+}
+
+/// Where the tag `{% endraw %}` begins.
+fn end_of_raw(text: &str) -> usize {
+    let is_end = |at: &usize| {
+        let inside = text[at + 2..].trim_start_matches(['-', '+']).trim_start();
+        inside.starts_with("endraw")
+    };
+    text.match_indices("{%").map(|(at, _)| at).find(is_end).unwrap_or(text.len())
 }
 
 /// A block tag without its marks: `{%-`, the statement, `-%}`.
@@ -110,7 +172,11 @@ fn is_one_expression(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::rewrite;
+    use super::MAX_TAG_CODE;
+
+    fn rewrite(source: &str) -> String {
+        super::rewrite(source).expect("no tag is too long")
+    }
 
     #[test]
     fn generation_marks_become_a_block_that_always_renders() {
@@ -136,10 +202,21 @@ mod tests {
             "{%",
             "{%%}",
             "{%-%}",
-            "plain {{ text }}",
+            "plain {{ text }} { # } {",
+            "{# {% generation %} it's #}",
+            "{% raw %}{% generation %}{{ '{%- endraw -%}",
+            "{{ '{% generation %}' }}{% set x = \"%} {% generation %}\" %}",
         ] {
             assert_eq!(rewrite(text), text);
         }
+    }
+
+    #[test]
+    fn a_tag_with_too_much_code_is_refused_but_long_text_is_not() {
+        let text = format!("{{{{ '{}' }}}}", "x".repeat(2 * MAX_TAG_CODE));
+        assert_eq!(rewrite(&text), text);
+        let failure = super::rewrite(&format!("\n{{{{ a{} }}}}", "+a".repeat(MAX_TAG_CODE))).unwrap_err();
+        assert_eq!(failure.line, 2);
     }
 
     #[test]

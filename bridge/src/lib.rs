@@ -5,10 +5,12 @@
 //! * `renderer`: a compiled template, its limits and its errors.
 //! * `environment`, `filters`: the filters, tests, functions and methods a template sees.
 //! * `idioms`: what is rewritten in the source before it is compiled.
+//! * `budget`: fuel and time for our own work.
 //! * `python`: how Python prints values and cuts strings.
 //! * `dumps`: json.dumps.
 //! * `clock`: strftime on a given time.
 
+mod budget;
 mod clock;
 mod dumps;
 mod environment;

@@ -7,17 +7,21 @@ use minijinja::value::{from_args, Kwargs, Rest, Tuple, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat;
 
+use crate::budget::{check_time, Meter};
+
 /// Containers nested deeper than this are not printed; a template can build any depth, and printing recurses.
 const MAX_DEPTH: usize = 200;
 
 /// `str(value)`: what `{{ value }}` prints.
-pub fn str(value: &Value) -> Result<String, Error> {
+pub fn str(state: &State, value: &Value) -> Result<String, Error> {
     match (value.as_str(), value.kind()) {
         (Some(text), _) => Ok(text.to_string()),
         (_, ValueKind::Undefined) => Ok(String::new()),
         _ => {
             let mut out = String::new();
-            write_repr(&mut out, value, 0)?;
+            let mut meter = Meter::serializing(state);
+            write_repr(&mut out, value, 0, &mut meter)?;
+            meter.step(out.len())?;
             Ok(out)
         }
     }
@@ -42,11 +46,12 @@ pub fn float(x: f64) -> String {
     if plain.contains('.') { plain } else { plain + ".0" }
 }
 
-fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+fn write_repr(out: &mut String, value: &Value, depth: usize, meter: &mut Meter) -> Result<(), Error> {
     if depth > MAX_DEPTH {
         let message = format!("value is nested deeper than {MAX_DEPTH} levels");
         return Err(Error::new(ErrorKind::InvalidOperation, message));
     }
+    meter.step(out.len())?;
     match value.kind() {
         ValueKind::String => write_quoted(out, value.as_str().unwrap_or_default()),
         ValueKind::Undefined => out.push_str("Undefined"),
@@ -61,7 +66,7 @@ fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error
                 if index > 0 {
                     out.push_str(", ");
                 }
-                write_repr(out, &item, depth + 1)?;
+                write_repr(out, &item, depth + 1, meter)?;
             }
             if tuple && value.len() == Some(1) {
                 out.push(',');
@@ -74,9 +79,9 @@ fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error
                 if index > 0 {
                     out.push_str(", ");
                 }
-                write_repr(out, &key, depth + 1)?;
+                write_repr(out, &key, depth + 1, meter)?;
                 out.push_str(": ");
-                write_repr(out, &value.get_item(&key)?, depth + 1)?;
+                write_repr(out, &value.get_item(&key)?, depth + 1, meter)?;
             }
             out.push('}');
         }
@@ -149,9 +154,10 @@ pub fn strip<'a>(text: &'a str, chars: Option<&str>) -> &'a str {
 
 /// minijinja asks here for every method that a value does not have itself.
 pub fn call_method(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    check_time()?;
     let ours = match value.kind() {
         ValueKind::String => string_method(state, value.as_str().unwrap_or_default(), method, args)?,
-        ValueKind::Seq => sequence_method(value, method, args)?,
+        ValueKind::Seq => sequence_method(state, value, method, args)?,
         ValueKind::Map if method == "copy" => Some(value.clone()),
         _ => None,
     };
@@ -175,12 +181,14 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
             };
             Value::from(trim_ends(text, chars, ends))
         }
-        "split" | "rsplit" => split_method(text, method == "rsplit", args)?,
+        "split" | "rsplit" => split_method(state, text, method == "rsplit", args)?,
         "splitlines" => {
             let (keep, kwargs): (Option<bool>, Kwargs) = from_args(args)?;
             let keep = keep.or(kwargs.get("keepends")?).unwrap_or(false);
             kwargs.assert_all_used()?;
-            Value::from(lines(text, keep).into_iter().map(Value::from).collect::<Vec<_>>())
+            let lines = lines(text, keep);
+            state.consume_fuel(lines.len() as u64)?;
+            Value::from(lines.into_iter().map(Value::from).collect::<Vec<_>>())
         }
         "removeprefix" => {
             let (prefix,): (&str,) = from_args(args)?;
@@ -225,6 +233,9 @@ fn string_method(state: &State, text: &str, method: &str, args: &[Value]) -> Res
                 None => return Err(Error::new(ErrorKind::InvalidOperation, "substring not found")),
             }
         }
+        "format" if has_huge_width(text) => {
+            return Err(Error::new(ErrorKind::InvalidOperation, "a width in the format has too many digits"));
+        }
         "ljust" | "rjust" | "center" | "zfill" => {
             let (width, fill): (i64, Option<&str>) = from_args(args)?;
             pad(state, text, method, width, fill.unwrap_or(" "))?
@@ -255,7 +266,7 @@ fn optional_str(value: Option<&Value>) -> Result<Option<&str>, Error> {
 }
 
 /// `split(sep=None, maxsplit=-1)` and its twin from the right.
-fn split_method(text: &str, from_right: bool, args: &[Value]) -> Result<Value, Error> {
+fn split_method(state: &State, text: &str, from_right: bool, args: &[Value]) -> Result<Value, Error> {
     let (positional, kwargs): (Rest<Value>, Kwargs) = from_args(args)?;
     if positional.len() > 2 {
         return Err(Error::from(ErrorKind::TooManyArguments));
@@ -267,16 +278,20 @@ fn split_method(text: &str, from_right: bool, args: &[Value]) -> Result<Value, E
     };
     kwargs.assert_all_used()?;
     let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-    let parts = |pieces: Vec<&str>| Value::from(pieces.into_iter().map(Value::from).collect::<Vec<_>>());
+    // A piece of a byte becomes a value of many: what is counted here is what the pieces take.
+    let parts = |pieces: Vec<&str>| -> Result<Value, Error> {
+        state.consume_fuel(pieces.len() as u64)?;
+        Ok(Value::from(pieces.into_iter().map(Value::from).collect::<Vec<_>>()))
+    };
     match optional_str(separator.as_ref())? {
         Some("") => Err(Error::new(ErrorKind::InvalidOperation, "empty separator")),
         Some(separator) if from_right => {
             let mut pieces: Vec<_> = text.rsplitn(limit.saturating_add(1), separator).collect();
             pieces.reverse();
-            Ok(parts(pieces))
+            parts(pieces)
         }
-        Some(separator) => Ok(parts(text.splitn(limit.saturating_add(1), separator).collect())),
-        None => Ok(parts(split_at_space(text, from_right, limit))),
+        Some(separator) => parts(text.splitn(limit.saturating_add(1), separator).collect()),
+        None => parts(split_at_space(text, from_right, limit)),
     }
 }
 
@@ -376,6 +391,14 @@ fn title(text: &str) -> String {
     out
 }
 
+/// A width or precision of more than five digits: text of that length would be made before anybody pays for it.
+fn has_huge_width(format: &str) -> bool {
+    format.split('{').skip(1).any(|field| {
+        let spec = field.split('}').next().unwrap_or_default();
+        spec.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 5)
+    })
+}
+
 fn is_title(text: &str) -> bool {
     let mut cased = false;
     let mut inside = false;
@@ -391,15 +414,21 @@ fn is_title(text: &str) -> bool {
     cased
 }
 
-fn sequence_method(value: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
+fn sequence_method(state: &State, value: &Value, method: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "copy" => value.clone(),
         "index" => {
             let (what,): (&Value,) = from_args(args)?;
+            state.consume_fuel(value.len().unwrap_or(0) as u64)?;
             match value.try_iter()?.position(|item| item == *what) {
                 Some(at) => Value::from(at),
                 None => return Err(Error::new(ErrorKind::InvalidOperation, "value is not in list")),
             }
+        }
+        "count" => {
+            let (what,): (&Value,) = from_args(args)?;
+            state.consume_fuel(value.len().unwrap_or(0) as u64)?;
+            Value::from(value.try_iter()?.filter(|item| item == what).count())
         }
         _ => return Ok(None),
     }))

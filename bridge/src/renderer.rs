@@ -2,12 +2,15 @@
 
 use std::fmt;
 use std::io;
+use std::thread;
 
 use minijinja::{Environment, Error, ErrorKind, Value};
 
+use crate::budget::Deadline;
 use crate::{clock, environment, idioms};
 
 const NAME: &str = "chat";
+const COMPILE_STACK_PER_BYTE: usize = 2_048;
 
 /// `gezel_template_limits` of the C header.
 #[repr(C)]
@@ -26,7 +29,7 @@ impl Default for Limits {
     /// sixth of a second, and at most half a GiB.
     fn default() -> Limits {
         Limits {
-            source_bytes: 256 << 10,
+            source_bytes: 128 << 10,
             context_bytes: 256 << 20,
             output_bytes: 256 << 20,
             fuel: 8_000_000,
@@ -120,9 +123,22 @@ impl Renderer {
                 format!("the template has {} bytes; at most {} are allowed", source.len(), limits.source_bytes),
             ));
         }
-        let mut environment = environment::build();
-        environment.add_template_owned(NAME, idioms::rewrite(source))?;
-        Ok(Renderer { environment, limits })
+        // The parser and the code generator recurse as deep as an expression is long (`a+a+a`…) or an `elif` chain has
+        // branches, so they get a stack that is deep enough for the longest. It is only used as far as it is needed.
+        let stack = (source.len() + 1) * COMPILE_STACK_PER_BYTE + (4 << 20);
+        thread::scope(|scope| {
+            let compile = move || {
+                let mut environment = environment::build();
+                environment.add_template_owned(NAME, idioms::rewrite(source)?)?;
+                Ok(Renderer { environment, limits })
+            };
+            match thread::Builder::new().name("gezel-template".into()).stack_size(stack).spawn_scoped(scope, compile) {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(error) => {
+                    Err(Failure::new(FailureKind::Limit, format!("no stack of {stack} bytes for the template: {error}")))
+                }
+            }
+        })
     }
 
     pub fn render(&self, context: &str, local_seconds: i64) -> Result<String, Failure> {
@@ -141,6 +157,7 @@ impl Renderer {
         // Fuel belongs to the environment; a copy shares the compiled template and differs in this number only.
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
+        let _deadline = Deadline::start();
         let mut out = BoundedText { bytes: Vec::with_capacity(context.len()), limit: self.limits.output_bytes, full: false };
         let rendered = environment.get_template(NAME)?.render_captured_to(root, &mut out).map(drop);
         if out.full {
@@ -270,9 +287,16 @@ mod tests {
     }
 
     #[test]
-    fn values_nested_by_the_template_can_be_freed() {
-        let nested = "{% set n = namespace(x=1) %}{% for a in range(900) %}{% for b in range(900) %}\
-                      {% set n.x = [n.x] %}{% endfor %}{% endfor %}done";
-        assert!(render(nested, "{}").is_ok_and(|out| out == "done") || failure(nested).kind == FailureKind::Limit);
+    fn long_code_compiles_and_endless_text_ends() {
+        for piece in ["+a", "~a", ".a", "|d", "()", " and a", "[0]", "**a"] {
+            let source = format!("{{{{ a{} }}}}", piece.repeat(8_000 / piece.len()));
+            assert!(Renderer::compile(&source, Limits::default()).is_ok(), "{piece}");
+        }
+        let branches = format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(10_000));
+        assert!(Renderer::compile(&branches, Limits::default()).is_ok());
+        let doubling = "{% set n = namespace(x=[1]) %}{% for i in range(40) %}{% set n.x = [n.x, n.x] %}{% endfor %}";
+        for use_it in ["{{ n.x }}", "{{ n.x | tojson }}", "{{ n.x | string }}", "{{ n.x | trim }}", "{{ [n.x] | join }}"] {
+            assert_eq!(failure(&format!("{doubling}{use_it}")).kind, FailureKind::Limit, "{use_it}");
+        }
     }
 }

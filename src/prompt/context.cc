@@ -91,7 +91,7 @@ void write_content(Writer& writer, const Message& message, const TemplateTraits&
   writer.close(']');
 }
 
-void write_calls(Writer& writer, const std::vector<ToolCall>& calls) {
+void write_calls(Writer& writer, const std::vector<ToolCall>& calls, const TemplateTraits& traits) {
   writer.key("tool_calls");
   writer.open('[');
   for (const ToolCall& call : calls) {
@@ -102,7 +102,7 @@ void write_calls(Writer& writer, const std::vector<ToolCall>& calls) {
     writer.open('{');
     writer.member("name", call.name);
     writer.key("arguments");
-    if (is_object(call.arguments)) {
+    if (!traits.text_arguments && is_object(call.arguments)) {
       writer.raw(call.arguments);
     } else {
       writer.text(call.arguments);
@@ -141,7 +141,7 @@ void write_messages(Writer& writer, const std::vector<Message>& messages, const 
         writer.member("reasoning_content", message.reasoning);
       if (traits.reasoning == ReasoningReplay::thinking) writer.member("thinking", message.reasoning);
     }
-    if (!message.tool_calls.empty()) write_calls(writer, message.tool_calls);
+    if (!message.tool_calls.empty()) write_calls(writer, message.tool_calls, traits);
     if (message.role == Role::tool) {
       writer.member("tool_call_id", message.tool_call_id);
       if (!message.name.empty()) writer.member("name", message.name);

@@ -25,8 +25,9 @@ struct TemplateTraits {
   bool vision = false;          // image parts stay typed
   bool system_role = true;      // false: system text goes into the first user message
   bool developer_role = false;  // true: `developer` keeps its name (harmony); otherwise it becomes `system`
-  bool tool_results = true;    // false: a tool's result would be lost, so calls and results become plain text
-  bool typed_content = false;  // content is always a list of parts, also when it is text alone
+  bool tool_results = true;  // false: a tool's result would be lost, so calls and results become plain text
+  bool text_arguments = false;  // a call's arguments stay JSON text; otherwise they are an object
+  bool typed_content = false;   // content is always a list of parts, also when it is text alone
   ReasoningReplay reasoning = ReasoningReplay::dropped;
   bool drop_content_of_calls = false;  // harmony: a message with calls has no content of its own
   bool short_call_ids = false;         // Mistral: ids are exactly nine letters and digits

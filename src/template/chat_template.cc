@@ -110,7 +110,8 @@ class Implementation final : public ChatTemplate {
     const std::int64_t local = unix_seconds(clock_.wall_now()) + utc_offset_.count();
     return local / kDaySeconds - (local % kDaySeconds < 0 ? 1 : 0);
   }
-  std::string context(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step) const;
+  std::string context(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
+                      std::int64_t now) const;
   bool reasoning_open(std::string_view rendered, const std::string& context, std::int64_t now) const;
 
   Renderer renderer_;
@@ -197,8 +198,8 @@ Error rejected(const RenderError& error) {
           "messages"};
 }
 
-std::string Implementation::context(const Attempt& attempt, const std::vector<prompt::Tool>& tools,
-                                    Step step) const {
+std::string Implementation::context(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
+                                    std::int64_t now) const {
   json::object variables;
   if (step < Step::without_variables) variables = attempt.variables;
   if (step >= Step::without_depth) {
@@ -244,10 +245,10 @@ Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) 
   for (Step step = steps_.first_step(names); step <= Step::without_tools;
        step = Step(static_cast<int>(step) + 1)) {
     if (first_error && !changes_anything(step, attempt, tools)) continue;
-    std::string given = context(attempt, request.tools, step);
+    std::string given = context(attempt, request.tools, step, now);
     auto text = renderer_.render(given, now);
     if (!text && repair(attempt, text.error())) {
-      given = context(attempt, request.tools, step);
+      given = context(attempt, request.tools, step, now);
       text = renderer_.render(given, now);
     }
     if (text) {
@@ -259,7 +260,8 @@ Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) 
             "The model was not shown its tools: its chat template has no place for them.");
       }
       rendered.text = std::move(*text);
-      if (probed_.traits.fold_tool_results && rendered.text.ends_with("<turn|>\n")) rendered.text += "<|turn>model\n";
+      if (probed_.traits.fold_tool_results && rendered.text.ends_with("<turn|>\n"))
+        rendered.text += "<|turn>model\n";
       steps_.remember(names, step);
       return rendered;
     }

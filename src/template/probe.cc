@@ -1,9 +1,12 @@
 #include "template/probe.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "template/reasoning_markers.h"
 
 namespace gezel::chat {
@@ -14,6 +17,11 @@ using prompt::Role;
 using prompt::TemplateTraits;
 
 constexpr std::string_view kNeedle = "gzq7probe";  // a word no template holds
+
+// Openers of the families that are recognised for themselves only (spec 50 section 3.1, rows 8 to 13).
+constexpr std::array<std::string_view, 5> kFamilyMarkers = {"<|channel|>analysis", "<|open|>think",
+                                                            " to=self<|message|>",
+                                                            "Here are my reasoning steps:", "<|think|>"};
 
 Message text_message(Role role, std::string text) {
   Message message;
@@ -29,15 +37,16 @@ std::vector<prompt::Tool> one_tool(std::string_view name) {
   return {{std::string(name), json}};
 }
 
-// Fixtures are rendered with thinking on and with off: some templates raise in one of them.
 class Prober {
  public:
-  Prober(const Renderer& renderer, const prompt::ContextTokens& tokens, std::int64_t local_seconds)
-      : renderer_(renderer), tokens_(tokens), local_seconds_(local_seconds) {}
+  Prober(const Renderer& renderer, const prompt::ContextTokens& tokens, std::int64_t local_seconds,
+         bool functions)
+      : renderer_(renderer), tokens_(tokens), local_seconds_(local_seconds), functions_(functions) {}
 
   bool shows(const std::vector<Message>& messages, const std::vector<prompt::Tool>& tools,
              const TemplateTraits& traits) const {
-    const json::object variables{{"enable_thinking", true}};
+    json::object variables{{"enable_thinking", true}};
+    if (functions_) add_functions(variables, tools, local_seconds_);
     const std::string context = prompt::context_text(messages, tools, variables, tokens_, traits);
     const auto rendered = renderer_.render(context, local_seconds_);
     return rendered && rendered->contains(kNeedle);
@@ -47,6 +56,7 @@ class Prober {
   const Renderer& renderer_;
   const prompt::ContextTokens& tokens_;
   std::int64_t local_seconds_;
+  bool functions_;
 };
 
 std::vector<Message> tool_conversation(const TemplateTraits& traits) {
@@ -69,12 +79,21 @@ prompt::ReasoningReplay reasoning_replay(std::string_view source) {
 
 }  // namespace
 
+void add_functions(json::object& variables, const std::vector<prompt::Tool>& tools,
+                   std::int64_t local_seconds) {
+  std::string text = "[";
+  for (const prompt::Tool& tool : tools) text += (text.size() > 1 ? ", " : "") + tool.json;
+  variables["functions"] = tools.empty() ? "" : text + "]";
+  variables["datetime"] = iso_time(WallTime(std::chrono::seconds(local_seconds))).substr(0, 10);
+}
+
 Probed probe(const Renderer& renderer, std::string_view source, const prompt::ContextTokens& tokens,
              bool vision, std::int64_t local_seconds) {
-  const Prober prober(renderer, tokens, local_seconds);
   const std::string needle(kNeedle);
   const bool harmony = source.contains("<|channel|>analysis");
   Probed found;
+  found.functions = source.contains("datetime") && source.contains("functions") && !source.contains("tools");
+  const Prober prober(renderer, tokens, local_seconds, found.functions);
   TemplateTraits& traits = found.traits;
   traits.vision = vision;
   traits.reasoning = reasoning_replay(source);
@@ -95,7 +114,15 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
   // Some templates render tool messages only when tools are there.
   const auto conversation = tool_conversation(traits);
   const auto tools = one_tool("get_it");
-  traits.tool_results = prober.shows(conversation, tools, traits) || prober.shows(conversation, {}, traits);
+  const auto shows_results = [&](const TemplateTraits& with) {
+    return prober.shows(conversation, tools, with) || prober.shows(conversation, {}, with);
+  };
+  traits.tool_results = shows_results(traits);
+  if (!traits.tool_results) {
+    TemplateTraits as_text = traits;
+    as_text.text_arguments = true;
+    traits.text_arguments = traits.tool_results = shows_results(as_text);
+  }
   if (!traits.tool_results && source.contains("tool_responses")) {
     TemplateTraits folded = traits;
     folded.fold_tool_results = true;
@@ -103,7 +130,8 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
   }
 
   found.tools = prober.shows({text_message(Role::user, "Hello.")}, one_tool(needle), traits);
-  found.reasoning = mentions_reasoning_marker(source) || source.contains("enable_thinking");
+  found.reasoning = mentions_reasoning_marker(source) || source.contains("enable_thinking") ||
+                    std::ranges::any_of(kFamilyMarkers, [&](auto marker) { return source.contains(marker); });
   found.reasoning_effort = source.contains("reasoning_effort");
   return found;
 }

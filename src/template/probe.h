@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "prompt/context.h"
 #include "prompt/normalise.h"
@@ -18,7 +19,12 @@ struct Probed {
   bool tools = false;             // a tool that is offered is shown to the model
   bool reasoning = false;         // mentions a reasoning marker or `enable_thinking`
   bool reasoning_effort = false;  // mentions the variable
+  bool functions = false;  // takes `functions` and `datetime` as text instead of `tools` (FireFunction)
 };
+
+// `functions` (the tools as JSON text) and `datetime` for templates that ask for them.
+void add_functions(json::object& variables, const std::vector<prompt::Tool>& tools,
+                   std::int64_t local_seconds);
 
 Probed probe(const Renderer& renderer, std::string_view source, const prompt::ContextTokens& tokens,
              bool vision, std::int64_t local_seconds);
