@@ -252,6 +252,18 @@ TEST_F(Ends, FramesAboutForgottenRequestsAreIgnored) {
   EXPECT_EQ(engine->status().state, State::ready);
 }
 
+TEST_F(Ends, WritingToADeadWorkerIsHarmless) {
+  make_ready(1);
+  auto client = ask();
+  worker().take();
+  worker().hang_up();
+  client.generation->cancel();  // writes before the broken connection is noticed
+  settle();
+  worker().tell({0, SIGSEGV});
+  settle();
+  EXPECT_EQ(engine->status().state, State::stopped);
+}
+
 TEST_F(Ends, AConnectionThatBreaksWithoutAnExitIsDroppedAndTheWorkerKilled) {
   make_ready(1);
   auto client = ask();

@@ -136,7 +136,7 @@ class FakeProcess final : public WorkerProcess {
  public:
   explicit FakeProcess(std::shared_ptr<FakeWorker> worker) : worker_(std::move(worker)) {}
   ~FakeProcess() override { worker_->dropped = true; }
-  std::int64_t pid() const override { return 0x7ffffff0; }
+  std::int64_t pid() const override { return ::getpid(); }  // a process that is there; signals never reach it
   Fd take_socket() override { return std::move(worker_->daemon_socket); }
   Fd take_output() override { return std::move(worker_->daemon_output); }
   void signal(engine::EndSignal signal) override {

@@ -10,7 +10,7 @@ using boost::system::error_code;
 
 std::shared_ptr<WorkerLink> WorkerLink::open(const asio::any_io_executor& loop, Fd socket, Hooks hooks) {
   auto link = std::make_shared<WorkerLink>(loop);
-  link->socket_.assign(socket.release());
+  link->socket_.assign(asio::local::stream_protocol(), socket.release());
   link->hooks_ = std::move(hooks);
   link->read();
   return link;

@@ -5,6 +5,7 @@
 #pragma once
 #include <array>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <deque>
 #include <functional>
@@ -38,7 +39,8 @@ class WorkerLink : public std::enable_shared_from_this<WorkerLink> {
   void write();
   void end(std::optional<Error> error);
 
-  boost::asio::posix::stream_descriptor socket_;
+  boost::asio::local::stream_protocol::socket
+      socket_;  // unlike a descriptor, writing to a dead peer raises no SIGPIPE
   Hooks hooks_;
   protocol::FrameReader reader_;
   std::array<char, 64 * kKiB> buffer_;

@@ -1,0 +1,101 @@
+// Plans for real files, and the store as an engine sees it.
+#include "engine_llama/launch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/ids.h"
+#include "engine_llama/model_source.h"
+
+namespace gezel::engine_llama {
+namespace {
+
+fs::path test_model(const char* name) {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  return (cache ? fs::path(cache) : fs::path(std::getenv("HOME")) / ".cache") / "gezel-inference" / "models" /
+         name;
+}
+
+models::InstalledModel installed(const fs::path& file) {
+  models::InstalledModel model;
+  model.weights = file;
+  model.files = {file};
+  std::error_code failed;
+  model.size_bytes = fs::file_size(file, failed);
+  return model;
+}
+
+TEST(LaunchPlan, WishesOfTheUserAreKept) {
+  EmbeddedOptions options;
+  options.slots = 2;
+  options.context = 1024;
+  options.threads = 3;
+  const auto plan = make_planner(options)(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
+  ASSERT_TRUE(plan) << plan.error().error.message;
+  EXPECT_EQ(plan->slots, 2);
+  EXPECT_EQ(plan->context, 1024);
+  EXPECT_EQ(plan->threads, 3);
+  EXPECT_GT(plan->kv_bytes, 0U);
+}
+
+TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
+  const auto plan = make_planner({})(installed(test_model("gemma-3-270m-q4_k_m.gguf")));
+  ASSERT_TRUE(plan) << plan.error().error.message;
+  EXPECT_GE(plan->slots, 1);
+  EXPECT_LE(plan->slots, 8);
+  EXPECT_GE(plan->context, 2048);
+  EXPECT_GE(plan->threads, 1);
+}
+
+TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {
+  EmbeddedOptions options;
+  options.slots = 64;
+  options.context = 1 << 27;
+  auto model = installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf"));
+  const auto plan = make_planner(options)(model);
+  // A wish above the trained window is granted as that window, so only a machine with that much memory says
+  // yes.
+  if (!plan) {
+    EXPECT_EQ(plan.error().error.code, "capacity-denied");
+    EXPECT_EQ(plan.error().http_hint, 503);
+  } else {
+    EXPECT_LE(plan->kv_bytes, plan->available_bytes);
+  }
+}
+
+TEST(LaunchPlan, AFileThatIsNoModelIsInvalid) {
+  const auto plan = make_planner({})(installed("/proc/self/status"));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().error.code, "model-invalid");
+}
+
+TEST(ModelSource, AsksTheStoreWithAndWithoutTheFamily) {
+  SystemClock clock;
+  SystemEntropy entropy;
+  std::string pattern = (fs::temp_directory_path() / "gezel-models-XXXXXX").string();
+  const fs::path home = mkdtemp(pattern.data());
+  models::ModelStore store(home, clock, entropy);
+  models::ImportRequest request;
+  request.path = test_model("SmolLM2-135M-Instruct.Q4_1.gguf").string();
+  request.id = "smol";
+  ASSERT_TRUE(store.import(request));
+  for (const auto* id : {"smol", "llama-cpp:smol"}) {
+    const auto facts = make_model_source(store, id)->find();
+    ASSERT_TRUE(facts) << facts.error().message;
+    EXPECT_EQ(facts->model.id, "smol");
+    EXPECT_EQ(facts->integrity, models::Integrity::unverified);
+    EXPECT_EQ(facts->stamp.size, facts->model.size_bytes);
+  }
+  const auto source = make_model_source(store, "smol");
+  const auto model = source->find()->model;
+  const auto cancelled = source->verify(model, [] { return false; });
+  EXPECT_EQ(cancelled.error().kind, ErrorKind::cancelled);
+  EXPECT_TRUE(source->verify(model, [] { return true; }));
+  EXPECT_EQ(source->find()->integrity, models::Integrity::unchanged);
+  EXPECT_EQ(make_model_source(store, "other")->find().error().code, "model_not_found");
+  fs::remove_all(home);
+}
+
+}  // namespace
+}  // namespace gezel::engine_llama
