@@ -103,8 +103,11 @@ class Completer {
 
   void offer_flags(const Command& command) {
     for (const auto& flags : {command.flags, common_flags()}) {
-      for (const Flag& flag : flags)
-        offer(flag.long_name(), flag.help.substr(0, flag.help.find_first_of(":;(")));
+      for (const Flag& flag : flags) {
+        std::string_view about = flag.help.substr(0, flag.help.find_first_of(":;("));
+        while (about.ends_with(' ')) about.remove_suffix(1);
+        offer(flag.long_name(), about);
+      }
     }
   }
 

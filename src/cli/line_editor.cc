@@ -93,8 +93,16 @@ unsigned char insert_paste(EditLine* edit, int) {
   return text.empty() || el_winsertstr(edit, text.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
 }
 
+// Whether the terminal was told to mark pasted text. That is said when the first key is asked for: only then
+// has libedit taken over the editing from the terminal.
+bool paste_mode = false;
+
 // One character from the terminal. libedit's own reader swallows the first Ctrl-C; ours ends the line.
 int read_character(EditLine*, wchar_t* out) {
+  if (!std::exchange(paste_mode, true)) {
+    std::fputs("\x1b[?2004h", stdout);
+    std::fflush(stdout);
+  }
   std::string bytes;
   for (;;) {
     char byte = 0;
@@ -152,9 +160,7 @@ class TerminalEditor final : public LineEditor {
     const Interrupt interrupt;  // Ctrl-C ends the line, not the program
     Interrupt::clear();
     el_resize(edit_);
-    *env_.out << "\x1b[?2004h" << std::flush;  // bracketed paste on
     InputLine line = read_message();
-    *env_.out << "\x1b[?2004l" << std::flush;
     assembler_.reset();
     return line;
   }
@@ -164,7 +170,9 @@ class TerminalEditor final : public LineEditor {
     for (;;) {
       current_prompt = assembler_.open() ? "... " : ">>> ";
       int count = 0;
+      paste_mode = false;
       const char* got = el_gets(edit_, &count);
+      if (paste_mode) *env_.out << "\x1b[?2004l" << std::flush;
       if (Interrupt::raised()) {
         el_reset(edit_);
         *env_.out << '\n' << std::flush;

@@ -32,12 +32,11 @@ constexpr std::array kRemedies{
            "Ask again: the next request restarts the engine. `gezel doctor` shows what is known."},
     Remedy{"engine_unusable", "Run `gezel doctor --deep` to see which computations fail on this machine."},
     Remedy{"engine_launch", "Run `gezel doctor` to see which engine program is used."},
-    Remedy{"model_invalid",
-           "Run `gezel doctor --deep` to check the files; `gezel import FILE.gguf` registers it again."},
     Remedy{"slow_down", "Other requests are ahead; try again in a moment. `gezel ps` shows the queue."},
     Remedy{"shutting_down", "Wait for it to end, then try again."},
-    Remedy{"model_in_use", "Wait for its requests to end, or use --force."},
-    Remedy{"model_busy", "Wait for its requests to end, or use --force."},
+    Remedy{"model_in_use", "The option for that is --force."},
+    Remedy{"model_busy", "The option for that is --force."},
+    Remedy{"busy", "The option for that is --force."},
 };
 
 constexpr std::array<std::string_view, 6> kCodes{"",         "\x1b[1m",  "\x1b[2m",
