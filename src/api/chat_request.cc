@@ -130,7 +130,7 @@ void read_model(const FieldReader& body, std::string& model) {
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
   auto parsed = parse_json(body_text);
-  if (!parsed) return std::unexpected(invalid_request("invalid_json", parsed.error().message));
+  if (!parsed) return std::unexpected(invalid_request(parsed.error().code, parsed.error().message));
   const auto* object = parsed->if_object();
   Problems problems;
   if (object == nullptr) {

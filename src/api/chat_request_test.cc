@@ -150,7 +150,7 @@ TEST(ChatRequest, AnswersEveryCaseOfTheTable) {
 TEST(ChatRequest, NamesTheByteOfInvalidUtf8) {
   const auto result = parse_chat_request("{\"model\":\"\xff\"}");
   ASSERT_FALSE(result);
-  EXPECT_EQ(result.error().code, "invalid_json");
+  EXPECT_EQ(result.error().code, "invalid_utf8");
   EXPECT_THAT(result.error().message, HasSubstr("byte 10"));
 }
 

@@ -15,7 +15,7 @@ const api::Headers kNoStore{{"cache-control", "no-store"}};
 api::ApiResult<json::object> body_object(const Call& call) {
   if (call.request.body.empty()) return json::object();
   auto parsed = parse_json(call.request.body);
-  if (!parsed) return std::unexpected(api::invalid_request("invalid_json", parsed.error().message));
+  if (!parsed) return std::unexpected(api::invalid_request(parsed.error().code, parsed.error().message));
   if (!parsed->is_object()) {
     return std::unexpected(api::invalid_request("invalid_body", "the body must be a JSON object"));
   }
@@ -90,7 +90,7 @@ asio::awaitable<void> stop_model(Call& call) {
     co_await reply_result(call, co_await call.services.inference.stop_model(std::string(*model), force));
   } else if (!force && is_busy(call.services.inference.ps())) {
     api::ApiError error = api::invalid_request(
-        "busy", "requests are still being answered; wait for them, or send \"force\": true to end them");
+        "busy", "requests are still being answered; wait for them, or end them with \"force\": true (gezel stop --force)");
     error.status = 409;
     co_await call.fail(error);
   } else {

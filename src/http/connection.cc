@@ -26,6 +26,19 @@ constexpr std::size_t kPipelined = 64 * kKiB;
 // A refused request with a body up to this is read to its end, so that the connection stays usable.
 constexpr std::uint64_t kSkippedBody = 64 * kKiB;
 
+bool is_letter(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+char first_byte(const beast::flat_buffer& buffer) {
+  return *static_cast<const char*>(buffer.data().data());
+}
+
+// Some clients end a body with one line end too many (RFC 9112 section 2.2).
+void skip_line_ends(beast::flat_buffer& buffer) {
+  while (buffer.size() > 0 && (first_byte(buffer) == '\r' || first_byte(buffer) == '\n')) buffer.consume(1);
+}
+
 api::Headers copy_headers(const beast::http::fields& fields) {
   api::Headers headers;
   for (const auto& field : fields)
@@ -186,9 +199,13 @@ asio::awaitable<void> Connection::answer(Admission admission, api::Request reque
 asio::awaitable<Connection::Outcome> Connection::read_head(Parser& parser) {
   const auto& limits = context_.limits;
   bool waiting = !fresh_ && buffer_.size() == 0;  // between two requests
+  bool begun = false;
   Time deadline = steady_clock::now() + (waiting ? limits.keep_alive : limits.header_wait);
   while (!parser.is_header_done()) {
+    if (!begun) skip_line_ends(buffer_);
     if (buffer_.size() > 0) {
+      // A TLS greeting has no line end to wait for: what cannot be a method is refused at its first byte.
+      if (!std::exchange(begun, true) && !is_letter(first_byte(buffer_))) co_return Outcome::malformed;
       error_code error;
       buffer_.consume(parser.put(buffer_.data(), error));
       if (error == beast::http::error::header_limit) co_return Outcome::headers_too_large;
