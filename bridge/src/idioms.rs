@@ -93,13 +93,13 @@ struct Tag<'a> {
 
 impl<'a> Tag<'a> {
     fn split(tag: &'a str) -> Option<Tag<'a>> {
-        if tag.len() < 4 {
-            return None;
+        if tag.len() < 4 || !tag.ends_with("%}") {
+            return None; // an unfinished tag at the end of the source
         }
         let has_mark = |c: Option<&u8>| matches!(c, Some(b'-' | b'+'));
         let bytes = tag.as_bytes();
         let open = if has_mark(bytes.get(2)) { 3 } else { 2 };
-        let close = if tag.len() > open + 2 && has_mark(bytes.get(tag.len() - 3)) { 3 } else { 2 };
+        let close = if tag.len() >= open + 3 && has_mark(bytes.get(tag.len() - 3)) { 3 } else { 2 };
         Some(Tag { open: &tag[..open], statement: &tag[open..tag.len() - close], close: &tag[tag.len() - close..] })
     }
 
@@ -202,6 +202,9 @@ mod tests {
             "{%",
             "{%%}",
             "{%-%}",
+            "{%- ",
+            "{%-",
+            "{% generation -",
             "plain {{ text }} { # } {",
             "{# {% generation %} it's #}",
             "{% raw %}{% generation %}{{ '{%- endraw -%}",

@@ -206,8 +206,9 @@ std::string Implementation::context(const Attempt& attempt, const std::vector<pr
     for (const auto name : kDepthVariables) variables.erase(name);
   }
   static const std::vector<prompt::Tool> kNone;
-  return prompt::context_text(attempt.messages, step == Step::without_tools ? kNone : tools, variables,
-                              tokens_, probed_.traits);
+  const auto& shown = step == Step::without_tools ? kNone : tools;
+  if (probed_.functions) add_functions(variables, shown, now);
+  return prompt::context_text(attempt.messages, shown, variables, tokens_, probed_.traits);
 }
 
 bool Implementation::reasoning_open(std::string_view rendered, const std::string& context,

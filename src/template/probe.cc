@@ -92,7 +92,7 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
   const std::string needle(kNeedle);
   const bool harmony = source.contains("<|channel|>analysis");
   Probed found;
-  found.functions = source.contains("datetime") && source.contains("functions") && !source.contains("tools");
+  found.functions = source.contains("+ functions") && source.contains("+ datetime");
   const Prober prober(renderer, tokens, local_seconds, found.functions);
   TemplateTraits& traits = found.traits;
   traits.vision = vision;

@@ -2,10 +2,10 @@
 // text or an error. Input: template source, a zero byte, context text; without a zero byte a fixed context is
 // used.
 #include <cstdint>
+#include <iterator>
+#include <string>
 #include <string_view>
 
-#include "base/clock.h"
-#include "template/chat_template.h"
 #include "template/renderer.h"
 
 namespace {
@@ -21,12 +21,171 @@ constexpr std::string_view kContext =
     R"("tools":[{"type":"function","function":{"name":"f","parameters":{}}}],"add_generation_prompt":true,)"
     R"("bos_token":"<s>","eos_token":"</s>","n":42,"x":1e300,"s":"text"})";
 
+constexpr std::string_view kPieces[] = {"{{ ",
+                                        " }}",
+                                        "{%- ",
+                                        " -%}",
+                                        "{% for x in ",
+                                        "{% endfor %}",
+                                        "{% if ",
+                                        "{% else %}",
+                                        "{% elif ",
+                                        "{% endif %}",
+                                        " %}",
+                                        "{% set x = ",
+                                        "{% set ns = namespace(x=",
+                                        "{% set ns.x = ",
+                                        "{% macro m(a, b=1) %}",
+                                        "{% endmacro %}",
+                                        "m(",
+                                        "{% set x %}",
+                                        "{% endset %}",
+                                        "{% set _ = ns.x.append(",
+                                        "{% set y = ns.x.pop(0) %}",
+                                        "{% generation %}",
+                                        "{% endgeneration %}",
+                                        "{% raw %}",
+                                        "{% endraw %}",
+                                        "{# ",
+                                        " #}",
+                                        "{% break %}",
+                                        "{% continue %}",
+                                        "{% call m() %}",
+                                        "{% endcall %}",
+                                        "{% filter trim %}",
+                                        "{% endfilter %}",
+                                        "messages",
+                                        "tools",
+                                        "n",
+                                        "x",
+                                        "ns",
+                                        "s",
+                                        "loop",
+                                        "none",
+                                        "true",
+                                        "[",
+                                        "]",
+                                        "(",
+                                        ")",
+                                        "{",
+                                        "}",
+                                        ", ",
+                                        ": ",
+                                        ".",
+                                        " + ",
+                                        " - ",
+                                        " * ",
+                                        " / ",
+                                        " // ",
+                                        " % ",
+                                        " ** ",
+                                        " ~ ",
+                                        " == ",
+                                        " < ",
+                                        " in ",
+                                        " not in ",
+                                        " is ",
+                                        " is not ",
+                                        " and ",
+                                        " or ",
+                                        "not ",
+                                        " if ",
+                                        " else ",
+                                        " | ",
+                                        "tojson",
+                                        "tojson(indent=2)",
+                                        "string",
+                                        "join(', ')",
+                                        "indent(3)",
+                                        "trim",
+                                        "default('d')",
+                                        "int",
+                                        "float",
+                                        "length",
+                                        "list",
+                                        "first",
+                                        "last",
+                                        "sort",
+                                        "unique",
+                                        "dictsort",
+                                        "items",
+                                        "map(attribute='role')",
+                                        "selectattr('role', 'eq', 'user')",
+                                        "reject",
+                                        "round",
+                                        "format(1)",
+                                        "replace('a', 'bb')",
+                                        "safe",
+                                        "upper",
+                                        "title",
+                                        "reverse",
+                                        "batch(2)",
+                                        "slice(2)",
+                                        "groupby('role')",
+                                        "sum",
+                                        "min",
+                                        "string",
+                                        "mapping",
+                                        "sequence",
+                                        "iterable",
+                                        "defined",
+                                        "number",
+                                        ".strip()",
+                                        ".split('a', 1)",
+                                        ".rsplit()",
+                                        ".splitlines()",
+                                        ".items()",
+                                        ".get('content', 1)",
+                                        ".keys()",
+                                        ".format(x, 2)",
+                                        ".join(x)",
+                                        ".center(9, '*')",
+                                        ".title()",
+                                        ".content",
+                                        ".role",
+                                        "['content']",
+                                        "[0]",
+                                        "[-1]",
+                                        "[1:]",
+                                        "[::-1]",
+                                        "range(5)",
+                                        "range(0, 9, 2)",
+                                        "dict(a=1)",
+                                        "namespace()",
+                                        "cycler(1, 2)",
+                                        "joiner()",
+                                        "raise_exception(",
+                                        "strftime_now('%c %V')",
+                                        "0",
+                                        "1",
+                                        "-1",
+                                        "7",
+                                        "2.5",
+                                        "1e300",
+                                        "'a'",
+                                        "'{:>9}'",
+                                        "'%s'",
+                                        "\"it's\"",
+                                        "'\u00e9\\n'",
+                                        "\n",
+                                        "  ",
+                                        "text",
+                                        "<think>"};
+
+std::string from_pieces(std::string_view bytes) {
+  std::string source;
+  for (const char c : bytes) source += kPieces[static_cast<unsigned char>(c) % std::size(kPieces)];
+  return source;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const std::size_t cut = input.find('\0');
-  const std::string_view source = input.substr(0, cut);
+  if (size == 0) return 0;
+  const std::string_view input(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const std::string pieces = data[0] % 2 == 1 ? from_pieces(input) : std::string();
+  const std::size_t cut = pieces.empty() ? input.find('\0') : std::string_view::npos;
+  const std::string_view source = pieces.empty() ? input.substr(0, cut) : std::string_view(pieces);
   const std::string_view context = cut == std::string_view::npos ? kContext : input.substr(cut + 1);
   const auto renderer = gezel::chat::Renderer::compile(source, kLimits);
   if (!renderer) {

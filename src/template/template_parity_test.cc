@@ -5,52 +5,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "base/json.h"
 #include "template/renderer.h"
+#include "template/test_support.h"
 
 namespace gezel::chat {
 namespace {
 
-namespace fs = std::filesystem;
+using namespace testing_support;
 
 constexpr std::int64_t kNow = 1'700'000'000;  // 2023-11-14 22:13:20
-
-fs::path testdata(std::string_view name) {
-  return fs::path(GEZEL_TESTDATA) / "templates" / name;
-}
-fs::path root() {
-  return fs::path(GEZEL_TESTDATA).parent_path();
-}
-
-std::string read_text(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in) << path;
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::vector<json::value> read_lines(const fs::path& path) {
-  std::vector<json::value> lines;
-  std::ifstream in(path, std::ios::binary);
-  EXPECT_TRUE(in) << path;
-  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
-  return lines;
-}
-
-std::string output_of(const std::string& command) {
-  std::FILE* pipe = popen(command.c_str(), "r");
-  std::string out;
-  char buffer[4096];
-  while (const std::size_t size = std::fread(buffer, 1, sizeof buffer, pipe)) out.append(buffer, size);
-  EXPECT_EQ(pclose(pipe), 0) << command;
-  while (out.ends_with('\n')) out.pop_back();
-  return out;
-}
 
 struct Case {
   std::string name;
@@ -138,23 +104,16 @@ std::string around_difference(const std::string& a, const std::string& b) {
 }
 
 std::vector<Case> template_cases() {
-  const std::string source = output_of("bash -c 'source \"" + (root() / "scripts/common.sh").string() +
-                                       "\" && printf %s \"$LLAMA_SOURCE\"'");
-  std::set<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(source) / "vendor/llama.cpp/models/templates")) {
-    if (entry.path().extension() == ".jinja") files.insert(entry.path());
-  }
   const auto conversations = read_lines(testdata("conversations.jsonl"));
   const auto settings = read_lines(testdata("settings.jsonl"));
   std::vector<Case> cases;
-  for (const fs::path& file : files) {
-    const std::string text = read_text(file);
+  for (const auto& [file, text] : pinned_templates()) {
     for (const auto& conversation : conversations) {
       for (const auto& setting : settings) {
         json::object context{{"messages", conversation.at("messages")}};
         for (const auto& [name, value] : setting.at("context").as_object()) context[name] = value;
-        cases.push_back({file.filename().string() + " | " + string_or(conversation.as_object(), "name") +
-                             " | " + string_or(setting.as_object(), "name"),
+        cases.push_back({file + " | " + string_or(conversation.as_object(), "name") + " | " +
+                             string_or(setting.as_object(), "name"),
                          text, json::serialize(context)});
       }
     }
