@@ -62,8 +62,9 @@ class ChatFrames {
   // time_ms}.
   std::string progress(const engine::Progress& progress, std::int64_t cached_tokens,
                        std::int64_t time_ms) const;
-  std::string finish(const engine::Done& done) const;  // with `timings`
-  std::string usage(const engine::Done& done) const;   // only with include_usage: choices [], usage
+  // With `timings`, and `x_gezel.warnings` where there are any (spec 50 section 2.1).
+  std::string finish(const engine::Done& done, const std::vector<std::string>& warnings = {}) const;
+  std::string usage(const engine::Done& done) const;  // only with include_usage: choices [], usage
 
  private:
   std::string frame(std::string_view choice, std::string_view extra = {}) const;
@@ -80,6 +81,6 @@ inline constexpr std::string_view kSseKeepalive = ": keepalive\n\n";
 // The whole reply of a request that was not streamed.
 std::string chat_completion(const ChatReplyHead& head, std::string_view content,
                             const std::vector<engine::TokenLogprob>& logprobs, bool with_logprobs,
-                            const engine::Done& done);
+                            const engine::Done& done, const std::vector<std::string>& warnings = {});
 
 }  // namespace gezel::api

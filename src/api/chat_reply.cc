@@ -61,6 +61,17 @@ void append_timings(std::string& out, const engine::Timings& timings) {
                  timings.draft_n_accepted);
 }
 
+// What the client should know about an answer that was given all the same.
+void append_warnings(std::string& out, const std::vector<std::string>& warnings) {
+  if (warnings.empty()) return;
+  out += R"(,"x_gezel":{"warnings":[)";
+  for (std::size_t i = 0; i < warnings.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, warnings[i]);
+  }
+  out += "]}";
+}
+
 void append_logprob_members(std::string& out, const engine::TokenLogprob& token) {
   out += R"({"token":)";
   append_json_string(out, token.token);
@@ -132,10 +143,11 @@ std::string ChatFrames::progress(const engine::Progress& progress, std::int64_t 
                            progress.total, cached_tokens, progress.done, time_ms));
 }
 
-std::string ChatFrames::finish(const engine::Done& done) const {
-  std::string timings = ",";
-  append_timings(timings, done.timings);
-  return frame(fmt::format(R"("delta":{{}},"finish_reason":"{}")", reason_name(done.reason)), timings);
+std::string ChatFrames::finish(const engine::Done& done, const std::vector<std::string>& warnings) const {
+  std::string extra = ",";
+  append_timings(extra, done.timings);
+  append_warnings(extra, warnings);
+  return frame(fmt::format(R"("delta":{{}},"finish_reason":"{}")", reason_name(done.reason)), extra);
 }
 
 std::string ChatFrames::usage(const engine::Done& done) const {
@@ -154,7 +166,7 @@ std::string chat_stream_error(const ApiError& error, std::string_view request_id
 
 std::string chat_completion(const ChatReplyHead& head, std::string_view content,
                             const std::vector<engine::TokenLogprob>& logprobs, bool with_logprobs,
-                            const engine::Done& done) {
+                            const engine::Done& done, const std::vector<std::string>& warnings) {
   std::string out = "{" + shared_members(head, "chat.completion");
   out += R"(,"choices":[{"index":0,"message":{"role":"assistant","content":)";
   append_json_string(out, content);
@@ -168,6 +180,7 @@ std::string chat_completion(const ChatReplyHead& head, std::string_view content,
   append_usage(out, done.usage);
   out += ',';
   append_timings(out, done.timings);
+  append_warnings(out, warnings);
   out += '}';
   return out;
 }

@@ -118,6 +118,16 @@ TEST(ChatFrames, ReportFailureAsServerError) {
       R"({"error":{"message":"too long","type":"server_error","code":"context_length_exceeded","param":"messages"}})");
 }
 
+TEST(ChatReplies, CarryWarningsOnlyWhereThereAreAny) {
+  const std::vector<std::string> warnings{"the tools were left out", "b"};
+  const auto finish = event(ChatFrames(make_head()).finish(make_done(), warnings));
+  EXPECT_EQ(to_json(finish.at("x_gezel")), R"({"warnings":["the tools were left out","b"]})");
+  const auto whole = parse_json(chat_completion(make_head(), "", {}, false, make_done(), warnings));
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->at("x_gezel"), finish.at("x_gezel"));
+  EXPECT_THAT(ChatFrames(make_head()).finish(make_done()), Not(HasSubstr("x_gezel")));
+}
+
 TEST(ChatCompletion, HoldsEverythingOfOneReply) {
   const auto parsed = parse_json(chat_completion(make_head(), "hello\n", {}, false, make_done()));
   ASSERT_TRUE(parsed);

@@ -131,7 +131,8 @@ class Answer {
     if (const auto* started = std::get_if<engine::Started>(&event)) {
       cached_tokens_ = started->cached_tokens;
       started_at_ = steady_clock::now();
-      for (const auto& warning : started->warnings) {
+      warnings_ = started->warnings;
+      for (const auto& warning : warnings_) {
         log_warn(warning, {{"request_id", call_.request_id}, {"model", head_.model}});
       }
       if (stream_ && !committed_) co_await commit();
@@ -165,11 +166,12 @@ class Answer {
     outcome_ = done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
-      co_await call_.reply(200, api::chat_completion(head_, content_, all_logprobs_, logprobs_, done));
+      co_await call_.reply(200,
+                           api::chat_completion(head_, content_, all_logprobs_, logprobs_, done, warnings_));
       co_return;
     }
     if (!committed_) co_await commit();
-    std::string end = frames_->finish(done);
+    std::string end = frames_->finish(done, warnings_);
     if (head_.include_usage) end += frames_->usage(done);
     end += api::kSseDone;
     co_await write(std::move(end));
@@ -211,6 +213,7 @@ class Answer {
   std::int64_t cached_tokens_ = 0;
   std::string content_;
   std::vector<engine::TokenLogprob> all_logprobs_;
+  std::vector<std::string> warnings_;
   engine::Usage usage_;
   std::string outcome_ = "failed";
 };
