@@ -121,7 +121,10 @@ TEST(Help, LinesAreNoWiderThanAHundredColumns) {
   for (const Command* command : commands()) {
     std::istringstream lines(command_help(*command, false));
     for (std::string line; std::getline(lines, line);) {
-      if (line.find("gezel ") == std::string::npos) EXPECT_LE(line.size(), 104U) << line;
+      // Examples stay whole, so that they can be copied.
+      if (line.find("gezel ") == std::string::npos) {
+        EXPECT_LE(line.size(), 104U) << line;
+      }
     }
   }
 }
