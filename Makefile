@@ -7,9 +7,9 @@ build:     ; @scripts/packages.sh && scripts/build.sh
 bench:     ; @scripts/packages.sh && bench/run.sh
 sanitize:  ; @scripts/sanitize.sh
 fuzz:      ; @scripts/fuzz.sh
-stop:      ; @if [ -x build/release/bin/gezel ]; then build/release/bin/gezel stop; else echo "nothing was built, nothing runs"; fi
+stop:      ; @if [ -x build/release/bin/gezel ]; then build/release/bin/gezel stop --force; else echo "nothing was built, nothing runs"; fi
 # Caches and models stay: they are shared by all clones and long to fetch.
-clean:     ; @if [ -x build/release/bin/gezel ]; then build/release/bin/gezel stop >/dev/null 2>&1 || true; fi; rm -rf build tests/e2e/node/node_modules
+clean:     ; @if [ -x build/release/bin/gezel ]; then build/release/bin/gezel stop --force >/dev/null 2>&1 || true; fi; rm -rf build tests/e2e/node/node_modules
 format:    ; @git ls-files 'src/*.h' 'src/*.cc' 'apps/*.cc' | xargs clang-format-19 -i
 help:
 	@echo "make run [PROMPT=\"...\"]  set up, build, start the service, stream an answer"

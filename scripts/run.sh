@@ -11,7 +11,7 @@ home="${GEZEL_HOME:-$HOME/.gezel}"
 "$ROOT/scripts/self-test.sh"
 # A daemon that was started before the last build runs old code; the new one takes its place.
 if [ -f "$home/runtime/port" ] && [ "$gezel" -nt "$home/runtime/port" -o "$gezel-engine" -nt "$home/runtime/port" ]; then
-  "$gezel" stop >/dev/null 2>&1 || true
+  "$gezel" stop --force >/dev/null 2>&1 || true
 fi
 "$ROOT/scripts/models.sh" starter
 

@@ -9,6 +9,7 @@
 #include "cli/engine_program.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
+#include "engine_llama/self_test_record.h"
 #include "models/store.h"
 
 namespace gezel::cli {
@@ -74,6 +75,11 @@ Result<Findings> check_engine(const Environment& env, const Arguments& arguments
     return out;
   }
   add(out, judge_self_test(*report));
+  // The daemon leaves out what failed here from the next load on.
+  if (const auto kept = engine_llama::remember_self_test(env.home, *program, machine.cpu.model, *report);
+      !kept) {
+    out.push_back({"engine", "self-test", Verdict::warning, kept.error().message, ""});
+  }
   engine_json["self_test"] = std::move(*report);
   return out;
 }

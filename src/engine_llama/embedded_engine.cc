@@ -1,6 +1,8 @@
 #include "engine_llama/embedded_engine.h"
 
 #include "engine_llama/embedded_core.h"
+#include "engine_llama/self_test_record.h"
+#include "system/cpu.h"
 
 namespace gezel::engine_llama {
 namespace {
@@ -67,13 +69,16 @@ std::unique_ptr<engine::Engine> make_embedded_engine(EmbeddedParts parts, std::s
 std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop, asio::any_io_executor pool,
                                                      std::string model_id, models::ModelStore& store,
                                                      const Clock& clock, EmbeddedOptions options) {
-  EmbeddedParts parts{.loop = loop,
-                      .pool = std::move(pool),
-                      .clock = clock,
-                      .timers = std::make_shared<engine::LoopTimers>(loop),
-                      .launcher = make_process_launcher(loop),
-                      .models = make_model_source(store, model_id),
-                      .planner = make_planner(options)};
+  EmbeddedParts parts{
+      .loop = loop,
+      .pool = std::move(pool),
+      .clock = clock,
+      .timers = std::make_shared<engine::LoopTimers>(loop),
+      .launcher = make_process_launcher(loop),
+      .models = make_model_source(store, model_id),
+      .planner = make_planner(options, [home = options.home, program = options.engine_program] {
+        return failing_buffer_types(home, program, system::read_cpu().model);
+      })};
   return make_embedded_engine(std::move(parts), std::move(model_id), std::move(options));
 }
 

@@ -148,7 +148,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_.context_per_slot = plan.context;
   load_.threads = plan.threads;
   load_.flash_attention = options_.flash_attention;
-  load_.excluded_buffer_types = options_.excluded_buffer_types;
+  load_.excluded_buffer_types = plan.excluded_buffer_types;
   load_.sandbox = options_.sandbox;
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},

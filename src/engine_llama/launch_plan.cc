@@ -15,8 +15,9 @@ engine::EngineError from_plan(Error error) {
 
 }  // namespace
 
-Planner make_planner(const EmbeddedOptions& options) {
-  return [slots = options.slots, context = options.context, threads = options.threads](
+Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
+  return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
+          context = options.context, threads = options.threads](
              const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata)
@@ -38,6 +39,11 @@ Planner make_planner(const EmbeddedOptions& options) {
     out.kv_bytes = plan->kv_bytes;
     out.available_bytes = request.available;
     out.note = plan->note;
+    auto failing = self_test();
+    if (!failing)
+      return std::unexpected(engine::make_error("engine-unusable", std::move(failing).error().message));
+    out.excluded_buffer_types = std::move(*failing);
+    out.excluded_buffer_types.insert(out.excluded_buffer_types.end(), excluded.begin(), excluded.end());
     return out;
   };
 }

@@ -5,6 +5,7 @@
 #pragma once
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 #include "engine_llama/embedded_engine.h"
@@ -17,11 +18,14 @@ struct LaunchPlan {
   std::int64_t context = 2048;  // tokens per slot
   int threads = 1;
   Bytes kv_bytes = 0, available_bytes = 0;
-  std::string note;  // for the log, when the plan is less than usual
+  std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
+  std::string note;                                // for the log, when the plan is less than usual
 };
 
 // Called on a pool thread, once per start.
 using Planner = std::function<engine::EngineResult<LaunchPlan>(const models::InstalledModel&)>;
-Planner make_planner(const EmbeddedOptions& options);
+// Asked once per plan for what failed the engine's self-test; see self_test_record.h.
+using SelfTest = std::function<Result<std::vector<std::string>>()>;
+Planner make_planner(const EmbeddedOptions& options, SelfTest self_test);
 
 }  // namespace gezel::engine_llama

@@ -26,12 +26,34 @@ models::InstalledModel installed(const fs::path& file) {
   return model;
 }
 
+Result<std::vector<std::string>> all_well() {
+  return std::vector<std::string>{};
+}
+
+TEST(LaunchPlan, LeavesOutWhatFailedTheSelfTest) {
+  EmbeddedOptions options;
+  options.excluded_buffer_types = {"CPU_REPACK"};
+  const auto plan = make_planner(options, [] {
+    return Result<std::vector<std::string>>(std::vector<std::string>{"AMX"});
+  })(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
+  ASSERT_TRUE(plan) << plan.error().error.message;
+  EXPECT_EQ(plan->excluded_buffer_types, (std::vector<std::string>{"AMX", "CPU_REPACK"}));
+}
+
+TEST(LaunchPlan, ASelfTestThatCannotRunMakesTheEngineUnusable) {
+  const auto plan = make_planner({}, [] {
+    return Result<std::vector<std::string>>(fail(ErrorKind::unavailable, "engine-unusable", "no report"));
+  })(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().error.code, "engine-unusable");
+}
+
 TEST(LaunchPlan, WishesOfTheUserAreKept) {
   EmbeddedOptions options;
   options.slots = 2;
   options.context = 1024;
   options.threads = 3;
-  const auto plan = make_planner(options)(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
+  const auto plan = make_planner(options, all_well)(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
   ASSERT_TRUE(plan) << plan.error().error.message;
   EXPECT_EQ(plan->slots, 2);
   EXPECT_EQ(plan->context, 1024);
@@ -40,7 +62,7 @@ TEST(LaunchPlan, WishesOfTheUserAreKept) {
 }
 
 TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
-  const auto plan = make_planner({})(installed(test_model("gemma-3-270m-q4_k_m.gguf")));
+  const auto plan = make_planner({}, all_well)(installed(test_model("gemma-3-270m-q4_k_m.gguf")));
   ASSERT_TRUE(plan) << plan.error().error.message;
   EXPECT_GE(plan->slots, 1);
   EXPECT_LE(plan->slots, 8);
@@ -53,7 +75,7 @@ TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {
   options.slots = 64;
   options.context = 1 << 27;
   auto model = installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf"));
-  const auto plan = make_planner(options)(model);
+  const auto plan = make_planner(options, all_well)(model);
   // A wish above the trained window is granted as that window, so only a machine with that much memory says
   // yes.
   if (!plan) {
@@ -65,7 +87,7 @@ TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {
 }
 
 TEST(LaunchPlan, AFileThatIsNoModelIsInvalid) {
-  const auto plan = make_planner({})(installed("/proc/self/status"));
+  const auto plan = make_planner({}, all_well)(installed("/proc/self/status"));
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().error.code, "model-invalid");
 }

@@ -77,6 +77,14 @@ class ContextDecoder final : public scheduler::Decoder {
   llama::Context& context_;
 };
 
+// Of this machine's time zone now, for templates that print the date.
+std::chrono::seconds utc_offset(const Clock& clock) {
+  const std::time_t now = static_cast<std::time_t>(unix_seconds(clock.wall_now()));
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return std::chrono::seconds(local.tm_gmtoff);
+}
+
 // Everything that exists once a model is loaded.
 struct Loaded {
   std::unique_ptr<llama::Model> model;
@@ -122,6 +130,7 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   template_options.has_special_token = [&vocab](std::string_view text) {
     return vocab.find_special(text) >= 0;
   };
+  template_options.utc_offset = utc_offset(clock);
   GEZEL_TRY(loaded.chat_template, chat::ChatTemplate::create(std::move(template_options), clock));
   return loaded;
 }

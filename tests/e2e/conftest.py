@@ -68,10 +68,11 @@ class Daemon:
             [str(BIN / "gezel"), "serve", "--port", "0", *self.flags], env=self.environment(),
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         port_file = self.home / "runtime/port"
+        pid_file = self.home / "runtime/pid"
 
         def ready():
             assert self.process.poll() is None, (self.home / "daemon.log").read_text()
-            return port_file.exists()
+            return port_file.exists() and pid_file.read_text().strip() == str(self.process.pid)
 
         wait_until(ready, 20, "the daemon's port file")
         self.port = int(port_file.read_text())

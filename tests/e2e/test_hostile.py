@@ -54,7 +54,7 @@ def post(daemon, body, path="/v1/chat/completions", headers=""):
 
 @pytest.mark.parametrize("body,code,named", [
     (b'{"model":', "invalid_json", "byte 9"),
-    (b'{"model":"a","messages":[{"role":"user","content":"\xff"}]}', "invalid_json", "byte 51"),
+    (b'{"model":"a","messages":[{"role":"user","content":"\xff"}]}', "invalid_utf8", "byte 51"),
     (b'{"model":"a","messages":[]}', "invalid_body", "messages"),
     (b'{"model":7,"messages":"x","temperature":"hot"}', "invalid_body", "temperature"),
     (b'[]', "invalid_body", "object"),

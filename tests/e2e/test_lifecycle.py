@@ -63,7 +63,9 @@ def test_stop_ends_open_streams_and_removes_the_runtime_files(make_daemon):
     stream = open_stream(daemon)
     events = stream_events(stream)
     next(events)
-    assert daemon.cli("stop").returncode == 0
+    busy = daemon.cli("stop")
+    assert busy.returncode == 1 and "--force" in busy.stderr
+    assert daemon.cli("stop", "--force").returncode == 0
     list(events)
     assert daemon.process.wait(20) == 0
     for name in ("port", "pid", "auth-token", "lock"):

@@ -1,0 +1,89 @@
+#include "engine_llama/self_test_record.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "base/files.h"
+#include "base/ids.h"
+
+namespace gezel::engine_llama {
+namespace {
+
+using testing::Test;
+using Names = std::vector<std::string>;
+
+// A program that answers --self-test with a given report and counts how often it was asked.
+class SelfTestRecord : public Test {
+ protected:
+  SelfTestRecord() {
+    SystemEntropy entropy;
+    home_ = fs::temp_directory_path() / ("gezel-self-test-" + random_token(entropy, 9));
+    fs::create_directory(home_);
+  }
+  ~SelfTestRecord() override { fs::remove_all(home_); }
+
+  fs::path engine(const std::string& body) {
+    const fs::path path = home_ / "engine";
+    fs::remove(path);
+    std::ofstream(path) << "#!/bin/sh\necho asked >> " << (home_ / "asked").string() << "\n" << body << "\n";
+    ::chmod(path.c_str(), 0700);
+    return path;
+  }
+  std::size_t times_asked() {
+    const auto text = read_file(home_ / "asked");
+    return text ? text->size() / std::string("asked\n").size() : 0;
+  }
+
+  fs::path home_;
+  static constexpr const char* kReport =
+      "echo noise; echo '{\"ok\":false,\"failing_buffer_types\":[\"AMX\"],\"rows\":[]}'; exit 1";
+};
+
+TEST_F(SelfTestRecord, NamesWhatFailed) {
+  const auto names = failing_buffer_types(home_, engine(kReport), "cpu");
+  ASSERT_TRUE(names) << names.error().message;
+  EXPECT_EQ(*names, Names{"AMX"});
+}
+
+TEST_F(SelfTestRecord, AsksOncePerBuildAndProcessor) {
+  const auto program = engine(kReport);
+  ASSERT_TRUE(failing_buffer_types(home_, program, "cpu"));
+  ASSERT_TRUE(failing_buffer_types(home_, program, "cpu"));
+  EXPECT_EQ(times_asked(), 1u);
+  ASSERT_TRUE(failing_buffer_types(home_, program, "another cpu"));
+  EXPECT_EQ(times_asked(), 2u);
+}
+
+TEST_F(SelfTestRecord, AsksAgainWhenTheProgramChanged) {
+  ASSERT_TRUE(failing_buffer_types(home_, engine(kReport), "cpu"));
+  ASSERT_TRUE(failing_buffer_types(home_, engine(std::string(kReport) + " # rebuilt"), "cpu"));
+  EXPECT_EQ(times_asked(), 2u);
+}
+
+TEST_F(SelfTestRecord, TakesADamagedRecordAsAbsent) {
+  const auto program = engine(kReport);
+  ASSERT_TRUE(failing_buffer_types(home_, program, "cpu"));
+  ASSERT_TRUE(write_file_atomic(home_ / "engines/embedded/self-test.json", "{\"version\":1,"));
+  EXPECT_EQ(*failing_buffer_types(home_, program, "cpu"), Names{"AMX"});
+  EXPECT_EQ(times_asked(), 2u);
+}
+
+TEST_F(SelfTestRecord, AProgramThatDiesIsAnErrorWithItsEnd) {
+  const auto names = failing_buffer_types(home_, engine("kill -ILL $$"), "cpu");
+  ASSERT_FALSE(names);
+  EXPECT_EQ(names.error().code, "engine-unusable");
+  EXPECT_NE(names.error().message.find("signal 4"), std::string::npos) << names.error().message;
+}
+
+TEST_F(SelfTestRecord, RemembersAReportMadeElsewhere) {
+  const auto program = engine(kReport);
+  ASSERT_TRUE(
+      remember_self_test(home_, program, "cpu", {{"ok", true}, {"failing_buffer_types", json::array{}}}));
+  EXPECT_EQ(*failing_buffer_types(home_, program, "cpu"), Names{});
+  EXPECT_EQ(times_asked(), 0u);
+}
+
+}  // namespace
+}  // namespace gezel::engine_llama
