@@ -19,7 +19,7 @@ have "${GEZEL_CXX:-clang++-19}" || die "${GEZEL_CXX:-clang++-19} is missing; run
 dir="$BUILD/$variant"
 mkdir -p "$dir"
 prefix="$("$ROOT/scripts/llama.sh" "$llama")"
-bridge="$("$ROOT/scripts/bridge.sh" 2>/dev/null || ls -t "$CACHE"/bridge-*/libgezel_bridge.a | head -1)"  # TEMPORARY
+bridge="$("$ROOT/scripts/bridge.sh")"
 
 exec 8>"$dir/.build-lock"
 flock 8
