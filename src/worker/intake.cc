@@ -18,6 +18,12 @@ protocol::Failed failure(std::uint64_t id, std::string kind, const Error& error)
   return failed;
 }
 
+// Nothing here can keep a model from calling a tool it was shown, so with tool_choice none it is not shown
+// any.
+void drop_uncallable_tools(prompt::GenerateRequest& request) {
+  if (request.tool_choice == prompt::ToolChoice::none) request.tools.clear();
+}
+
 protocol::Failed cancelled(std::uint64_t id) {
   return failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}});
 }
@@ -78,7 +84,7 @@ void Intake::run() {
     if (auto* generate = std::get_if<protocol::Generate>(&item)) {
       prepare(std::move(*generate));
     } else {
-      answer(std::get<protocol::TokensQuery>(item));
+      answer(std::move(std::get<protocol::TokensQuery>(item)));
     }
     lock.lock();
   }
@@ -97,6 +103,7 @@ void Intake::prepare(protocol::Generate request) {
     if (here_[id]) failed = cancelled(id);
   }
   if (!failed) {
+    drop_uncallable_tools(request.request);
     auto rendered = template_.render(request.request);
     if (!rendered) {
       const bool bad_request = rendered.error().code == "invalid-request";
@@ -153,13 +160,14 @@ void Intake::prepare(protocol::Generate request) {
   }
 }
 
-void Intake::answer(const protocol::TokensQuery& query) {
+void Intake::answer(protocol::TokensQuery query) {
   protocol::TokensReply reply;
   reply.id = query.id;
   if (query.text) {
     reply.tokens = vocab_.tokenize(*query.text, false, true);
     reply.count = static_cast<std::int64_t>(reply.tokens.size());
   } else if (query.request) {
+    drop_uncallable_tools(*query.request);
     auto rendered = template_.render(*query.request);
     if (!rendered) {
       outbox_.push(failure(query.id, "template_rejected", rendered.error()));

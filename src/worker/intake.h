@@ -53,7 +53,7 @@ class Intake {
   using Item = std::variant<protocol::Generate, protocol::TokensQuery>;
   void run();
   void prepare(protocol::Generate request);
-  void answer(const protocol::TokensQuery& query);
+  void answer(protocol::TokensQuery query);
   std::vector<llama::Token> tokenize(const std::string& text) const;
 
   const IntakeOptions options_;
