@@ -3,19 +3,19 @@
 #   fuzz.sh [SECONDS per target, default 20]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 seconds="${1:-20}"
-"$ROOT/scripts/build.sh" --variant fuzz
+"$ROOT/scripts/build.sh" --variant address
 status=0
 while read -r target; do
   name="$(basename "$target")"
   corpus="$CACHE/fuzz/$name"
-  mkdir -p "$corpus" "$BUILD/fuzz/artifacts"
+  mkdir -p "$corpus" "$BUILD/address/artifacts"
   seeds=()
   [ -d "$ROOT/testdata/fuzz/$name" ] && seeds+=("$ROOT/testdata/fuzz/$name")
   say "fuzzing $name for $seconds s"
   if ! "$target" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=4096 -print_final_stats=0 \
-      -artifact_prefix="$BUILD/fuzz/artifacts/$name-" "$corpus" "${seeds[@]}" >"$BUILD/fuzz/$name.log" 2>&1; then
-    tail -n 40 "$BUILD/fuzz/$name.log" >&2
+      -artifact_prefix="$BUILD/address/artifacts/$name-" "$corpus" "${seeds[@]}" >"$BUILD/address/$name.log" 2>&1; then
+    tail -n 40 "$BUILD/address/$name.log" >&2
     status=1
   fi
-done < <(find "$BUILD/fuzz/src" -maxdepth 1 -type f -executable -name '*_fuzz' | LC_ALL=C sort)
+done < <(find "$BUILD/address/src" -maxdepth 1 -type f -executable -name '*_fuzz' | LC_ALL=C sort)
 exit $status
