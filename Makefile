@@ -5,8 +5,8 @@ run:       ; @PROMPT='$(subst ','\'',$(PROMPT))' scripts/run.sh
 test:      ; @scripts/test.sh
 build:     ; @scripts/packages.sh && scripts/build.sh
 bench:     ; @scripts/packages.sh && bench/run.sh
-sanitize:  ; @scripts/sanitize.sh
-fuzz:      ; @scripts/fuzz.sh
+sanitize:  ; @scripts/packages.sh && scripts/sanitize.sh
+fuzz:      ; @scripts/packages.sh && scripts/fuzz.sh
 stop:      ; @if [ -x build/release/bin/gezel ]; then build/release/bin/gezel stop --force; else echo "nothing was built, nothing runs"; fi
 # Caches and models stay: they are shared by all clones and long to fetch.
 clean:     ; @if [ -x build/release/bin/gezel ]; then build/release/bin/gezel stop --force >/dev/null 2>&1 || true; fi; rm -rf build tests/e2e/node/node_modules

@@ -5,5 +5,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 "$ROOT/scripts/build.sh" gezel gezel-engine
 "$ROOT/scripts/fetch.sh" models
 peers="$("$ROOT/scripts/llama.sh" peers)"
-exec "$("$ROOT/scripts/python.sh")/bin/python" "$ROOT/bench/bench.py" \
+venv="$("$ROOT/scripts/python.sh")"
+exec "$venv/bin/python" "$ROOT/bench/bench.py" \
   --gezel "$BUILD/release/bin/gezel" --peers "$peers/bin" --models "$CACHE/models" "$@"

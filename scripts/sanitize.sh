@@ -3,7 +3,7 @@
 # modules that have threads or coroutines; the others are pure).
 #   sanitize.sh [address|thread]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-threaded=(base worker engine engine_llama service http cli)
+threaded=(base models template scheduler worker engine engine_llama service http cli)
 status=0
 for variant in ${1:-address thread}; do
   targets=()
@@ -15,7 +15,6 @@ for variant in ${1:-address thread}; do
   "$ROOT/scripts/build.sh" --variant "$variant" "${targets[@]}"
   say "tests under the $variant sanitizer"
   ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-  TSAN_OPTIONS="suppressions=$ROOT/scripts/tsan.supp" \
     ctest --test-dir "$BUILD/$variant" --output-on-failure --parallel 2 "${filter[@]}" || status=1
 done
 exit $status

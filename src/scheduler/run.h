@@ -30,8 +30,6 @@ struct Scheduler::Run {
   std::uint64_t order = 0;  // of arrival
   int slot = -1;            // -1: waiting for one
   bool paused = false;
-  bool stop_is_length = false;  // why it ended, once it did
-  bool stopped_by_string = false;
   std::int64_t reported_ahead = -1;
   MonotonicTime arrived{}, slot_granted{}, first_token{};
   Utf8Assembler assembler;

@@ -79,6 +79,7 @@ void Scheduler::decode_streams() {
   // The batch was refused as a whole, which should be impossible. One call per run finds the offender; the
   // others go on.
   for (Run* run : streams) {
+    if (poisoned_) return;  // every run is gone
     if (!decode_rows_of({run}) && !poisoned_) fail_run(*run, RunError::internal);
   }
 }
@@ -105,16 +106,26 @@ bool Scheduler::decode_rows_of(const std::vector<Run*>& runs) {
     poison();
     return false;
   }
+  if (code == llama::DecodeCode::aborted) {
+    // Rows may be fed, but their logits are gone: back to where the books stand, and again with the next
+    // step.
+    for (Run* run : runs) {
+      if (!decoder_.remove(run->slot, static_cast<std::int32_t>(run->fed), -1))
+        fail_run(*run, RunError::internal);
+    }
+    return true;
+  }
   if (code != llama::DecodeCode::ok) return false;
   std::vector<Emission> emissions;
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i]->fed = runs[i]->size();
   costs_.observe_decode(static_cast<int>(rows_.size()), depth, milliseconds(began, clock_.now()));
-  std::vector<Run*> ended;
+  std::vector<std::pair<Run*, Verdict>> ended;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (take_token(*runs[i], last_row[i], emissions)) ended.push_back(runs[i]);
+    const Verdict verdict = take_token(*runs[i], last_row[i], emissions);
+    if (verdict != Verdict::goes_on) ended.emplace_back(runs[i], verdict);
   }
   sink_.on_emissions(std::move(emissions));
-  for (Run* run : ended) finish(*run, run->stop_is_length);
+  for (const auto& [run, verdict] : ended) conclude(*run, verdict);
   return true;
 }
 
@@ -187,20 +198,22 @@ void Scheduler::prefill_one() {
   sink_.on_prefill(run->spec.id, run->fed, run->prompt_tokens);
   if (!completes) return;
   std::vector<Emission> emissions;
-  const bool ended = take_token(*run, static_cast<int>(rows_.size()) - 1, emissions);
+  const Verdict verdict = take_token(*run, static_cast<int>(rows_.size()) - 1, emissions);
   sink_.on_emissions(std::move(emissions));
-  if (ended) finish(*run, run->stop_is_length);
+  if (verdict != Verdict::goes_on) conclude(*run, verdict);
 }
 
-bool Scheduler::take_token(Run& run, int row, std::vector<Emission>& emissions) {
+Scheduler::Verdict Scheduler::take_token(Run& run, int row, std::vector<Emission>& emissions) {
   const sampling::Sampled sampled = run.spec.sampler.sample(decoder_.logits(row), {}, run.spec.top_logprobs);
+  if (sampled.token < 0) return Verdict::broken;  // no token has a probability: the model computed nonsense
   if (run.sampled++ == 0) run.first_token = clock_.now();
   ++generated_tokens_;
 
   Emission emission{.id = run.spec.id, .text = {}, .tokens = 1, .logprobs = {}};
-  bool ended = false;
-  if (sampled.token < 0 || vocabulary_.is_end(sampled.token)) {
-    ended = true;
+  Verdict verdict = Verdict::goes_on;
+  bool by_string = false;
+  if (vocabulary_.is_end(sampled.token)) {
+    verdict = Verdict::stop;
   } else {
     run.spec.sampler.accept(sampled.token);
     run.keys.push_back(sampled.token);
@@ -209,28 +222,28 @@ bool Scheduler::take_token(Run& run, int row, std::vector<Emission>& emissions) 
     auto out = run.stops.feed(run.assembler.feed(vocabulary_.piece(sampled.token)));
     emission.text = std::move(out.text);
     if (out.matched) {
-      ended = true;
-      run.stopped_by_string = true;
+      verdict = Verdict::stop;
+      by_string = true;
     } else if ((run.spec.max_tokens && run.sampled >= *run.spec.max_tokens) ||
                run.size() > options_.context_per_slot) {
-      ended = true;
-      run.stop_is_length = true;
+      verdict = Verdict::length;
     }
   }
-  if (ended && !run.stopped_by_string) {
+  if (verdict != Verdict::goes_on && !by_string) {
     // Whatever was held back can no longer become a character or a stop string.
     auto out = run.stops.feed(run.assembler.finish());
     emission.text += out.text;
     if (!out.matched) emission.text += run.stops.finish();
   }
   emissions.push_back(std::move(emission));
-  return ended;
+  return verdict;
 }
 
-void Scheduler::finish(Run& run, bool length) {
+void Scheduler::conclude(Run& run, Verdict verdict) {
+  if (verdict == Verdict::broken) return fail_run(run, RunError::internal);
   RunResult result;
   result.id = run.spec.id;
-  result.length = length;
+  result.length = verdict == Verdict::length;
   result.prompt_tokens = run.prompt_tokens;
   result.cached_tokens = run.cached;
   result.completion_tokens = run.sampled;
@@ -270,8 +283,7 @@ void Scheduler::request_abort(RunId id) {
 
 // Order among waiting prompts: who starves, then the lane, then the longest reused head (its cells are warm),
 // then arrival.
-bool Scheduler::before(const Run& a, const Run& b) const {
-  const MonotonicTime now = clock_.now();
+bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
   const bool a_starves = now - a.arrived >= kStarving;
   const bool b_starves = now - b.arrived >= kStarving;
   if (a_starves != b_starves) return a_starves;
@@ -282,8 +294,9 @@ bool Scheduler::before(const Run& a, const Run& b) const {
 
 Scheduler::Run* Scheduler::next_prompt() {
   Run* best = nullptr;
+  const MonotonicTime now = clock_.now();
   for (const auto& run : runs_) {
-    if (run->prefilling() && (best == nullptr || before(*run, *best))) best = run.get();
+    if (run->prefilling() && (best == nullptr || before(*run, *best, now))) best = run.get();
   }
   return best;
 }

@@ -164,14 +164,15 @@ class Scheduler {
   bool decode_rows_of(const std::vector<Run*>& runs);
   void prefill_one();
   Run* next_prompt();
-  // Samples the run's next token from a row of the last call; true when that ended the run.
-  bool take_token(Run& run, int row, std::vector<Emission>& emissions);
-  void finish(Run& run, bool length);
+  enum class Verdict { goes_on, stop, length, broken };
+  // Samples the run's next token from a row of the last call.
+  Verdict take_token(Run& run, int row, std::vector<Emission>& emissions);
+  void conclude(Run& run, Verdict verdict);
   void release(Run& run);
   void fail_run(Run& run, RunError error);
   void poison();
-  void report_queue();
-  bool before(const Run& a, const Run& b) const;
+  void report_queue(MonotonicTime now);
+  bool before(const Run& a, const Run& b, MonotonicTime now) const;
   Run* find(RunId id) const;
 
   Options options_;

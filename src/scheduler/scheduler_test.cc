@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -31,7 +32,10 @@ class FakeDecoder final : public Decoder {
       return code;
     }
     for (const llama::Row& row : rows) {
-      if (refused_slots.contains(row.slot)) return llama::DecodeCode::bad_batch;
+      if (refused_slots.contains(row.slot)) {
+        next_code = std::exchange(code_after_refusal, llama::DecodeCode::ok);
+        return llama::DecodeCode::bad_batch;
+      }
     }
     int previous = -1;
     outputs_.assign(rows.size(), {});
@@ -42,7 +46,7 @@ class FakeDecoder final : public Decoder {
       EXPECT_GE(rows[i].slot, previous) << "rows come in slot order";
       previous = rows[i].slot;
       cells.push_back(rows[i].token);
-      if (rows[i].logits) outputs_[i] = predict(cells);
+      if (rows[i].logits) outputs_[i] = nonsense ? std::vector<float>(kVocab, -INFINITY) : predict(cells);
       if (abort_after && cells.size() == *abort_after) {
         abort_after.reset();
         return llama::DecodeCode::aborted;
@@ -83,6 +87,8 @@ class FakeDecoder final : public Decoder {
   int calls = 0;
   std::vector<int> row_counts;
   llama::DecodeCode next_code = llama::DecodeCode::ok;
+  llama::DecodeCode code_after_refusal = llama::DecodeCode::ok;
+  bool nonsense = false;  // logits that leave no token possible
   std::set<int> refused_slots;
   std::optional<std::size_t> abort_after;
   bool uncuttable = false;
@@ -431,6 +437,35 @@ TEST_F(SchedulerTest, OneRefusedRunDoesNotEndTheOthers) {
   for (const auto& [id, result] : sink_.done) {
     EXPECT_EQ(sink_.text[id], expected_text(words(30, static_cast<int>(id)), 20));
   }
+}
+
+TEST_F(SchedulerTest, ABackendThatFailsWhileTheOffenderIsSoughtEndsEveryRun) {
+  make(3);
+  for (RunId id = 1; id <= 3; ++id) scheduler_->submit(spec(id, words(30, static_cast<int>(id)), 20));
+  for (int i = 0; i < 6; ++i) scheduler_->step();
+  decoder_->refused_slots = {0, 1, 2};
+  decoder_->code_after_refusal = llama::DecodeCode::failed;
+  scheduler_->step();
+  EXPECT_TRUE(scheduler_->poisoned());
+  EXPECT_EQ(sink_.failed.size(), 3u);
+}
+
+TEST_F(SchedulerTest, AnAbortedDecodeCallIsRepeated) {
+  make(1);
+  scheduler_->submit(spec(1, words(30, 1), 20));
+  for (int i = 0; i < 5; ++i) scheduler_->step();
+  decoder_->abort_after = static_cast<std::size_t>(decoder_->position_max(0)) + 2;
+  run_all();
+  EXPECT_EQ(sink_.text[1], expected_text(words(30, 1), 20));
+}
+
+TEST_F(SchedulerTest, ARunWithoutAnyPossibleTokenFailsInsteadOfStopping) {
+  make(1);
+  decoder_->nonsense = true;
+  scheduler_->submit(spec(1, words(30, 1), 20));
+  run_all();
+  EXPECT_EQ(sink_.failed[1], RunError::internal);
+  EXPECT_TRUE(sink_.done.empty());
 }
 
 TEST_F(SchedulerTest, AFailedBackendEndsEveryRun) {

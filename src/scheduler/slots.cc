@@ -93,25 +93,26 @@ void Scheduler::occupy(Run& run, Choice choice) {
 }
 
 void Scheduler::assign_slots() {
+  const MonotonicTime now = clock_.now();
   while (true) {
     Run* next = nullptr;
     for (const auto& run : runs_) {
-      if (run->slot < 0 && (next == nullptr || before(*run, *next))) next = run.get();
+      if (run->slot < 0 && (next == nullptr || before(*run, *next, now))) next = run.get();
     }
     if (next == nullptr) break;
     const Choice choice = choose_slot(next->keys);
     if (choice.slot < 0) break;
     occupy(*next, choice);
   }
-  report_queue();
+  report_queue(now);
 }
 
-void Scheduler::report_queue() {
+void Scheduler::report_queue(MonotonicTime now) {
   std::vector<Run*> waiting;
   for (const auto& run : runs_) {
     if (run->slot < 0) waiting.push_back(run.get());
   }
-  std::sort(waiting.begin(), waiting.end(), [&](const Run* a, const Run* b) { return before(*a, *b); });
+  std::sort(waiting.begin(), waiting.end(), [&](const Run* a, const Run* b) { return before(*a, *b, now); });
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     const auto ahead = static_cast<std::int64_t>(i);
     if (waiting[i]->reported_ahead == ahead) continue;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <random>
 
@@ -185,8 +186,9 @@ prompt::SamplingOptions recommended_sampling(const llama::Model& model) {
     if (!text) return;
     char* end = nullptr;
     const double value = std::strtod(text->c_str(), &end);
-    if (end != text->c_str())
-      target = static_cast<typename std::decay_t<decltype(target)>::value_type>(value);
+    // A file is not trusted: what no sampler could mean is not taken over.
+    if (end == text->c_str() || !(std::abs(value) <= 1e6)) return;
+    target = static_cast<typename std::decay_t<decltype(target)>::value_type>(value);
   };
   number("general.sampling.temp", out.temperature);
   number("general.sampling.top_k", out.top_k);

@@ -31,11 +31,16 @@ Outbox::~Outbox() {
 }
 
 void Outbox::push(Message message) {
+  bool overfull = false;
   {
     const std::lock_guard lock(mutex_);
     if (broken_) return;
     queue_.push_back(std::move(message));
+    // Checked here, because the writing thread may be stuck in a send that never returns.
+    overfull = queue_.size() > kMaxQueued;
+    broken_ = overfull;
   }
+  if (overfull) return on_broken_();
   wake_.notify_one();
 }
 
@@ -64,7 +69,6 @@ void Outbox::run() {
     writing_ = true;
     lock.unlock();
 
-    bool ok = batch.size() <= kMaxQueued;
     std::string frames;
     for (const Message& message : batch) {
       frames += std::visit([](const auto& body) { return protocol::encode(body); }, message);
@@ -77,7 +81,7 @@ void Outbox::run() {
       frames += protocol::encode(heartbeat);
       next_heartbeat = std::chrono::steady_clock::now() + kHeartbeat;
     }
-    ok = ok && write(frames);
+    const bool ok = write(frames);
 
     lock.lock();
     writing_ = false;

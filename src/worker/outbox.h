@@ -21,8 +21,8 @@ class Outbox {
       std::variant<protocol::Phase, protocol::Ready, protocol::Started, protocol::Step, protocol::Progress,
                    protocol::Done, protocol::Failed, protocol::Stats, protocol::TokensReply>;
 
-  // `decode_steps` is read for the heartbeat; `on_broken` is called once, on the writing thread, when the
-  // daemon is gone or reads so slowly that the queue reached its limit.
+  // `decode_steps` is read for the heartbeat. `on_broken` is called once, on whichever thread notices, when
+  // the daemon is gone or when so much waits for it that it must have stopped reading.
   Outbox(int fd, std::function<std::uint64_t()> decode_steps, std::function<void()> on_broken);
   ~Outbox();
   Outbox(const Outbox&) = delete;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "protocol/messages.h"
+#include "worker/exit_codes.h"
 
 namespace gezel::worker {
 namespace {
@@ -24,15 +25,15 @@ void Reader::attach(Intake* intake, scheduler::Scheduler* scheduler) {
 }
 
 void Reader::run() {
+  // A load or a step that is under way is not waited for.
   while (true) {
     auto frame = inbox_.next();
-    if (!frame || !*frame) break;
-    if (const auto handled = handle(**frame); !handled) {
-      log_error("the daemon broke the protocol", {{"reason", handled.error().message}});
-      break;
-    }
+    if (frame && !*frame) ::_exit(kExitDaemonGone);
+    auto handled = frame ? handle(**frame) : Result<>(std::unexpected(frame.error()));
+    if (handled) continue;
+    log_error("the daemon broke the protocol", {{"reason", handled.error().message}});
+    ::_exit(kExitProtocol);
   }
-  ::_exit(0);  // a load or a step that is under way is not waited for
 }
 
 Result<> Reader::handle(const protocol::Frame& frame) {
@@ -54,8 +55,9 @@ Result<> Reader::handle(const protocol::Frame& frame) {
       GEZEL_TRY(const auto id, protocol::parse_cancel(frame.body));
       if (intake_ == nullptr) return not_ready();
       if (!intake_->cancel(id)) {
-        scheduler_->request_abort(id);
+        // In this order: when the abort ends the prefill call, the cancel is already there.
         commands_.push(Cancel{id});
+        scheduler_->request_abort(id);
       }
       return {};
     }

@@ -25,6 +25,7 @@
 #include "template/chat_template.h"
 #include "worker/commands.h"
 #include "worker/decode_loop.h"
+#include "worker/exit_codes.h"
 #include "worker/frame_sink.h"
 #include "worker/inbox.h"
 #include "worker/intake.h"
@@ -161,7 +162,7 @@ int run_worker(int fd) {
   Inbox inbox(fd);
   if (!send_all(fd, protocol::encode(FrameType::hello_reply,
                                      protocol::Hello{protocol::kProtocolVersion, llama::build_info()}))) {
-    return 1;
+    return kExitStart;
   }
 
   std::optional<protocol::Load> load;
@@ -172,16 +173,16 @@ int run_worker(int fd) {
       const auto hello = protocol::parse_hello((*frame)->body);
       if (hello && hello->protocol == protocol::kProtocolVersion) continue;
       // The daemon sees our version in our own hello and explains the mismatch.
-      return 1;
+      return kExitStart;
     }
     if ((*frame)->type != FrameType::load) {
       log_error("the daemon sent a frame before the load frame");
-      return 1;
+      return kExitStart;
     }
     auto parsed = protocol::parse_load((*frame)->body);
     if (!parsed) {
       log_error("the load frame is damaged", {{"reason", parsed.error().message}});
-      return 1;
+      return kExitStart;
     }
     load = std::move(*parsed);
   }
@@ -190,7 +191,7 @@ int run_worker(int fd) {
   if (load->sandbox) {
     if (auto files = restrict_files(load->files, load->cache_folder); !files) {
       send_all(fd, protocol::encode(load_failure(files.error())));
-      return 1;
+      return kExitStart;
     }
   }
 
@@ -200,14 +201,14 @@ int run_worker(int fd) {
     const scheduler::Scheduler* scheduler = scheduler_for_heartbeat.load();
     return scheduler == nullptr ? std::uint64_t{0} : scheduler->decode_steps();
   };
-  Outbox outbox(fd, decode_steps, [] { ::_exit(0); });
+  Outbox outbox(fd, decode_steps, [] { ::_exit(kExitOutboxFull); });
   Reader reader(inbox, outbox, commands);
   std::thread([&reader] { reader.run(); }).detach();  // ends the process when the daemon goes away
   if (load->sandbox) {
     if (auto calls = restrict_syscalls(); !calls) {
       outbox.push(load_failure(calls.error()));
       outbox.flush();
-      ::_exit(1);
+      ::_exit(kExitStart);
     }
     sandbox = sandbox_status();
   }
@@ -217,7 +218,7 @@ int run_worker(int fd) {
   if (!loaded) {
     outbox.push(load_failure(loaded.error()));
     outbox.flush();
-    ::_exit(3);
+    ::_exit(kExitLoad);
   }
   const llama::Vocab& vocab = loaded->model->vocab();
 
@@ -252,7 +253,7 @@ int run_worker(int fd) {
   DecodeLoop(scheduler, *loaded->context, outbox, commands, usage).run();
   outbox.flush();
   // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
-  ::_exit(scheduler.poisoned() ? 4 : 0);
+  ::_exit(scheduler.poisoned() ? kExitBackend : kExitDaemonGone);
 }
 
 std::string version_text() {
