@@ -26,9 +26,14 @@ struct ChatRequest {
   prompt::GenerateRequest generate;
 };
 
-// Limits on what a well-formed body may hold; exceeding one is `invalid_body` and names it.
+// Limits on what a well-formed body may hold; exceeding one is `invalid_body` and names it. Those of lists
+// lie below what the protocol to a worker takes (protocol/fields.h), so that a worker can read whatever
+// passes.
 inline constexpr std::size_t kMaxModelIdBytes = 512;
 inline constexpr std::size_t kMaxStopStrings = 16;
+inline constexpr std::size_t kMaxMessages = 65'536;
+inline constexpr std::size_t kMaxContentParts = 4096;  // of one message
+inline constexpr std::size_t kMaxToolCalls = 4096;     // of one message
 inline constexpr std::size_t kMaxTools = 1024;
 inline constexpr std::size_t kMaxLogitBias = 4096;
 inline constexpr std::size_t kMaxDryBreakers = 128;

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <functional>
+#include <map>
+#include <ranges>
 
 #include "api/chat_parts.h"
 
@@ -91,6 +94,11 @@ std::optional<std::string> read_content(const FieldReader& message, Role role, R
     return std::nullopt;
   }
   if (parts->empty()) message.problem("content", "must have at least one part");
+  if (parts->size() > kMaxContentParts) {
+    message.problem("content",
+                    fmt::format("must have at most {} parts, not {}", kMaxContentParts, parts->size()));
+    return std::nullopt;
+  }
   std::string joined;
   bool first = true;
   for (std::size_t i = 0; i < parts->size(); ++i) {
@@ -112,6 +120,10 @@ std::optional<std::string> read_content(const FieldReader& message, Role role, R
 void read_tool_calls(const FieldReader& message, std::vector<prompt::ToolCall>& calls) {
   const auto* list = message.array("tool_calls");
   if (list == nullptr) return;
+  if (list->size() > kMaxToolCalls) {
+    return message.problem("tool_calls",
+                           fmt::format("must have at most {} entries, not {}", kMaxToolCalls, list->size()));
+  }
   for (std::size_t i = 0; i < list->size(); ++i) {
     const std::string path = message.path_of("tool_calls", i);
     const auto* object = (*list)[i].if_object();
@@ -140,15 +152,21 @@ void set_text(Message& message, std::optional<std::string> text) {
   if (text) message.content.push_back({ContentPart::Kind::text, std::move(*text)});
 }
 
-// The name of the function a tool result answers: of the nearest earlier call with that id.
-std::string called_name(const std::vector<Message>& messages, std::string_view id) {
-  for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
-    for (const auto& call : message->tool_calls) {
-      if (call.id == id) return call.name;
-    }
+// Whose results tool messages are: the name of the function that the nearest earlier call with an id named.
+class CalledNames {
+ public:
+  void add(const std::vector<prompt::ToolCall>& calls) {
+    // Backwards, so that of equal ids in one message the first counts.
+    for (const auto& call : std::views::reverse(calls)) names_.insert_or_assign(call.id, call.name);
   }
-  return {};
-}
+  std::string find(std::string_view id) const {
+    const auto found = names_.find(id);
+    return found == names_.end() ? std::string() : found->second;
+  }
+
+ private:
+  std::map<std::string, std::string, std::less<>> names_;
+};
 
 bool is_blank(const Message& message) {
   for (const auto& part : message.content) {
@@ -220,7 +238,12 @@ void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, R
     return;
   }
   if (list->empty()) return body.problem("messages", "must have at least one message");
+  if (list->size() > kMaxMessages) {
+    return body.problem("messages",
+                        fmt::format("must have at most {} messages, not {}", kMaxMessages, list->size()));
+  }
 
+  CalledNames called;
   std::vector<Message>& messages = generate.messages;
   messages.reserve(list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
@@ -238,12 +261,13 @@ void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, R
     set_text(message, read_content(fields, *role, refusal));
     if (*role == Role::assistant) {
       read_tool_calls(fields, message.tool_calls);
+      called.add(message.tool_calls);
       message.reasoning = fields.string("reasoning_content").value_or("");
     }
     if (*role == Role::tool) {
       message.tool_call_id = fields.required_string("tool_call_id").value_or("");
       message.name = fields.string("name").value_or("");
-      if (message.name.empty()) message.name = called_name(messages, message.tool_call_id);
+      if (message.name.empty()) message.name = called.find(message.tool_call_id);
     }
     messages.push_back(std::move(message));
   }

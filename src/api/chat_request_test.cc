@@ -1,5 +1,8 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "api/chat.h"
 #include "base/files.h"
@@ -172,6 +175,56 @@ TEST(ChatRequest, ListsABoundedNumberOfProblems) {
   ASSERT_FALSE(result);
   EXPECT_THAT(result.error().message, HasSubstr("; and 968 more"));
   EXPECT_LT(result.error().message.size(), 3000U);
+}
+
+std::string repeated(std::string_view element, std::size_t count) {
+  std::string out;
+  for (std::size_t i = 0; i < count; ++i) (out += i == 0 ? "" : ",") += element;
+  return out;
+}
+
+// Within what the protocol to a worker takes: a request that passes here is never one a worker cannot read.
+TEST(ChatRequest, BoundsTheElementsOfEveryList) {
+  const auto body = [](std::string_view messages, std::string_view more = "") {
+    return fmt::format(R"({{"model":"m","messages":[{}]{}}})", messages, more);
+  };
+  const std::string user = R"({"role":"user","content":"x"})";
+  const auto messages = [&](std::size_t n) { return body(repeated(user, n)); };
+  const auto parts = [&](std::size_t n) {
+    return body(
+        fmt::format(R"({{"role":"user","content":[{}]}})", repeated(R"({"type":"text","text":"x"})", n)));
+  };
+  const auto calls = [&](std::size_t n) {
+    const auto list = repeated(R"({"id":"c","type":"function","function":{"name":"f"}})", n);
+    return body(fmt::format(R"({{"role":"assistant","tool_calls":[{}]}},{})", list, user));
+  };
+  const auto tools = [&](std::size_t n) {
+    std::string list;
+    for (std::size_t i = 0; i < n; ++i) {
+      list += fmt::format(R"({}{{"type":"function","function":{{"name":"f{}"}}}})", i == 0 ? "" : ",", i);
+    }
+    return body(user, fmt::format(R"(,"tools":[{}])", list));
+  };
+  struct Case {
+    std::string param;
+    std::size_t limit;
+    std::function<std::string(std::size_t)> with;
+  };
+  const Case cases[] = {{"messages", kMaxMessages, messages},
+                        {"messages[0].content", kMaxContentParts, parts},
+                        {"messages[0].tool_calls", kMaxToolCalls, calls},
+                        {"tools", kMaxTools, tools}};
+  for (const auto& [param, limit, with] : cases) {
+    SCOPED_TRACE(param);
+    EXPECT_TRUE(parse_chat_request(with(limit)));
+    const auto result = parse_chat_request(with(limit + 1));
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().status, 400);
+    EXPECT_EQ(result.error().code, "invalid_body");
+    EXPECT_EQ(result.error().param, param);
+    EXPECT_THAT(result.error().message, HasSubstr(fmt::format("at most {} ", limit)));
+    EXPECT_THAT(result.error().message, HasSubstr(fmt::format("not {}", limit + 1)));
+  }
 }
 
 TEST(ChatRequest, CutsQuotedTextAtWholeCharacters) {
