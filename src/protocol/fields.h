@@ -50,6 +50,7 @@ constexpr Limit at_least(std::int64_t min) {
   return {min, std::nullopt};
 }
 
+// The elements of a list without a limit of its own.
 inline constexpr std::size_t kDefaultMaxItems = 1 << 20;
 
 using Words = std::span<const std::string_view>;

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "base/utf8.h"
 #include "protocol/schema.h"
 
@@ -128,6 +130,18 @@ Result<Control> parse_control(std::string_view body) {
 Result<std::uint64_t> parse_cancel(std::string_view body) {
   GEZEL_TRY(const Cancel cancel, parse_message<Cancel>(FrameType::cancel, body));
   return cancel.id;
+}
+
+std::optional<std::uint64_t> peek_id(std::string_view body) {
+  JsonReader in("", body);
+  std::optional<std::uint64_t> found;
+  in.object([&](std::string_view key) {
+    if (key != "id") return in.skip();
+    std::uint64_t id = 0;
+    if (in.integer(id, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max())) found = id;
+    return false;  // whatever follows is not looked at
+  });
+  return found;
 }
 
 }  // namespace gezel::protocol

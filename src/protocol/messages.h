@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bytes.h"
@@ -173,5 +174,9 @@ Result<TokensQuery> parse_tokens_query(std::string_view body);
 Result<TokensReply> parse_tokens_reply(std::string_view body);
 Result<Control> parse_control(std::string_view body);
 Result<std::uint64_t> parse_cancel(std::string_view body);
+
+// The top-level `id` of a body that a parse_* refused, so that the refusal reaches whoever asked. Reads no
+// further than the id, which encode() writes first; nothing where none can be made out.
+std::optional<std::uint64_t> peek_id(std::string_view body);
 
 }  // namespace gezel::protocol

@@ -42,6 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check(body, parse_phase, plain);
       break;
     case 4:
+      if (const auto generate = parse_generate(body); generate && peek_id(body) != generate->id) std::abort();
       check(body, parse_generate, plain);
       break;
     case 5:

@@ -376,6 +376,35 @@ TEST(Messages, ListsAreBounded) {
   expect_refused(parse_step, {{body + "}", "runs[4096]", "at most 4096 elements"}});
 }
 
+TEST(PeekId, FindsTheIdOfABodyThatCannotBeRead) {
+  std::string many = R"({"id":7,"request":{"messages":[)";
+  for (std::size_t i = 0; i <= kDefaultMaxItems; ++i) many += R"({"role":"user","content":[]},)";
+  many.back() = ']';
+  many += "}}";
+  ASSERT_FALSE(parse_generate(many).has_value());
+  EXPECT_EQ(peek_id(many), 7u);
+  const std::pair<std::string, std::uint64_t> cases[] = {
+      {R"({"id":18446744073709551615,"request":)", 18'446'744'073'709'551'615u},
+      {R"({"id":1,"request":{"messages":7}})", 1},
+      {R"({"request":{"id":2,"messages":[{"id":3}]}, "id" : 4 })", 4},
+      {"{\"x\":\"\xff\",\"id\":5}", 5},
+      {R"({"id":6,"x":)" + std::string(1'000'000, '['), 6},
+      {body_of(encode(Generate{8, full_request()})), 8},
+  };
+  for (const auto& [body, id] : cases) EXPECT_EQ(peek_id(body), id) << body.substr(0, 80);
+}
+
+TEST(PeekId, GivesNothingWhereThereIsNoId) {
+  for (const std::string& body :
+       {std::string(), std::string("{"), std::string("[1]"), std::string("7"), std::string(R"({"id")"),
+        std::string(R"({"id":"1"})"), std::string(R"({"id":-1})"), std::string(R"({"id":1.5})"),
+        std::string(R"({"id":18446744073709551616})"), std::string(R"({"id":null})"),
+        std::string(R"({"request":{"id":1}})"), std::string(R"({"text":"\"id\":1"})"),
+        R"({"x":)" + std::string(1'000'000, '[')}) {
+    EXPECT_EQ(peek_id(body), std::nullopt) << body.substr(0, 80);
+  }
+}
+
 TEST(Messages, MalformedJsonNamesTheByte) {
   expect_refused(parse_cancel, {
                                    {R"({"id":1,"x":"\o"})", "x", "unknown escape"},

@@ -24,7 +24,9 @@ inline constexpr std::array<std::string_view, 3> kActions = {"pause", "resume", 
 
 // ---- what a model is asked
 
-// What a client decides has no limit of its own here: `api` judges it, and the frame's size bounds it.
+// What a client decides is judged by `api` (api/chat.h), whose limits on lists must stay below those that
+// hold here: kDefaultMaxItems elements a list. Numbers have none here but their type's, and texts none but
+// the frame's size.
 
 template <>
 struct Names<prompt::Role> {
