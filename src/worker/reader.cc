@@ -40,9 +40,21 @@ Result<> Reader::handle(const protocol::Frame& frame) {
   const std::lock_guard lock(mutex_);
   switch (frame.type) {
     case FrameType::generate: {
-      GEZEL_TRY(auto request, protocol::parse_generate(frame.body));
       if (intake_ == nullptr) return not_ready();
-      intake_->submit(std::move(request));
+      auto request = protocol::parse_generate(frame.body);
+      if (request) {
+        intake_->submit(std::move(*request));
+        return {};
+      }
+      // One request that cannot be read costs that request, not the others of this worker.
+      const auto id = protocol::peek_id(frame.body);
+      if (!id) return std::unexpected(request.error());
+      protocol::Failed failed;
+      failed.id = *id;
+      failed.kind = "invalid_request";
+      failed.code = "invalid-request";
+      failed.message = request.error().message;
+      outbox_.push(std::move(failed));
       return {};
     }
     case FrameType::tokens: {
