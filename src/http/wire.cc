@@ -34,6 +34,7 @@ constexpr std::array kReasons{
     Reason{502, "Bad Gateway"},
     Reason{503, "Service Unavailable"},
     Reason{504, "Gateway Timeout"},
+    Reason{507, "Insufficient Storage"},
 };
 
 int hex_digit(char c) {
