@@ -9,6 +9,7 @@
 #include "cli/daemon_client.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
+#include "engine/quarantine.h"
 #include "models/store.h"
 
 namespace gezel::cli {
@@ -84,6 +85,10 @@ Result<json::object> import_here(const Environment& env, const models::ImportReq
     if (Interrupt::raised()) return fail(ErrorKind::cancelled, std::string(kCodeInterrupted), "interrupted");
     return std::unexpected(std::move(imported).error());
   }
+  // An import is a fresh start, even of the same file.
+  engine::Quarantine quarantine(engine::quarantine_folder(env.home), *env.clock);
+  if (const auto lifted = quarantine.clear(fmt::format("{}:{}", kLocalProvider, imported->id)); !lifted)
+    print_note(env, fmt::format("a quarantine of the model could not be lifted: {}", lifted.error().message));
   // Every import records digests; without a daemon nobody else will do it later.
   if (store.check(*imported) != models::Integrity::unchanged) {
     if (auto verified =

@@ -6,8 +6,8 @@
 namespace gezel::cli {
 namespace {
 
-constexpr std::array kCommands{&kRun,  &kChat, &kModels, &kImport,     &kServe,   &kPs,
-                               &kStop, &kKey,  &kDoctor, &kCompletion, &kComplete};
+constexpr std::array kCommands{&kRun,  &kChat, &kModels,     &kImport, &kServe,      &kPs,
+                               &kStop, &kKey,  &kQuarantine, &kDoctor, &kCompletion, &kComplete};
 
 constexpr std::array kCommonFlags{
     Flag{.name = "--home",

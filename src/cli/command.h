@@ -69,7 +69,8 @@ struct Command {
   bool raw_words = false;  // takes every word as it is, as "WORDS"
 };
 
-extern const Command kServe, kRun, kChat, kModels, kImport, kPs, kStop, kKey, kDoctor, kCompletion, kComplete;
+extern const Command kServe, kRun, kChat, kModels, kImport, kPs, kStop, kKey, kQuarantine, kDoctor,
+    kCompletion, kComplete;
 
 // Every command, in the order help shows them.
 std::span<const Command* const> commands();

@@ -8,6 +8,7 @@
 #include "cli/answer.h"
 #include "cli/exit_codes.h"
 #include "cli/fake_daemon.h"
+#include "engine/quarantine.h"
 
 namespace gezel::cli {
 namespace {
@@ -300,6 +301,35 @@ TEST(Key, IsTheSameEveryTime) {
   world.out.str("");
   EXPECT_EQ(world.run({"key", "--rotate"}), kOk);
   EXPECT_NE(world.out.str(), first);
+}
+
+TEST(Quarantine, IsListedAndLiftedByModelOrAsAWhole) {
+  TestWorld world;
+  const auto folder = engine::quarantine_folder(world.env.home);
+  ASSERT_TRUE(make_private_folder(folder));
+  ASSERT_TRUE(write_file_atomic(folder / "unusable.json",
+                                R"({"schemaVersion":1,"entries":[
+           {"backend":"cpu","fingerprint":"1:1","reason":"it cannot run here","at":"2025-01-01T00:00:00Z"},
+           {"backend":"cpu","fingerprint":"1:1","model":"llama-cpp:tiny","modelFingerprint":"7:7",
+            "reason":"it ended the engine 3 times","at":"2025-01-02T00:00:00Z"}]})"));
+  EXPECT_EQ(world.run({"quarantine"}), kOk);
+  EXPECT_THAT(world.out.str(), AllOf(HasSubstr("(every model)"), HasSubstr("tiny "), HasSubstr("3 times")));
+  world.out.str("");
+  EXPECT_EQ(world.run({"quarantine", "list", "--json"}), kOk);
+  EXPECT_EQ(
+      world.out.str(),
+      R"({"quarantined":[{"model":null,"backend":"cpu","reason":"it cannot run here","at":"2025-01-01T00:00:00Z"},)"
+      R"({"model":"llama-cpp:tiny","backend":"cpu","reason":"it ended the engine 3 times","at":"2025-01-02T00:00:00Z"}]})"
+      "\n");
+  EXPECT_EQ(world.run({"quarantine", "clear", "tinny"}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("'tinny' is not quarantined"));
+  EXPECT_EQ(world.run({"quarantine", "list", "tiny"}), kUsage);
+  EXPECT_EQ(world.run({"quarantine", "clear", "tiny"}), kOk);
+  world.out.str("");
+  EXPECT_EQ(world.run({"quarantine", "clear", "--json"}), kOk);
+  EXPECT_EQ(world.out.str(), "{\"cleared\":1}\n");
+  EXPECT_EQ(world.run({"quarantine"}), kOk);
+  EXPECT_THAT(world.err.str(), HasSubstr("nothing is quarantined"));
 }
 
 TEST(Complete, AnswersTheShell) {

@@ -47,8 +47,10 @@ constexpr std::array kRows = {
     Row{"turn-timeout", timeout, 504, Retry::never, 0},
     Row{"stream-dropped", unavailable, 502, Retry::same_engine, 0},
     Row{"model-invalid", corrupt, 503, Retry::never, 0},
+    Row{"model-unreadable", unavailable, 503, Retry::after, kMoment},  // by this system, now
     Row{"engine-unusable", unavailable, 503, Retry::never, 0},
     Row{"engine-out-of-memory", unavailable, 503, Retry::never, 0},
+    Row{"engine-sandbox", unavailable, 503, Retry::never, 0},
     Row{"engine-singleton", conflict, 503, Retry::never, 0},
     Row{"protocol-mismatch", unavailable, 426, Retry::never, 0},
     Row{"model_not_found", not_found, 404, Retry::never, 0},

@@ -20,6 +20,17 @@ TEST(EngineErrors, CarryStatusAndRetryOfTheirRow) {
   EXPECT_EQ(overflow.error.param, "messages");
 }
 
+TEST(EngineErrors, ALockDownThatFailsAndAFileThatCannotBeReadAreUnavailable) {
+  const auto sandbox = make_error("engine-sandbox", "the worker could not be locked down");
+  EXPECT_EQ(sandbox.error.code, "engine-sandbox");
+  EXPECT_EQ(sandbox.http_hint, 503);
+  EXPECT_EQ(sandbox.retry, Retry::never);
+  const auto unreadable = make_error("model-unreadable", "too many open files");
+  EXPECT_EQ(unreadable.error.code, "model-unreadable");
+  EXPECT_EQ(unreadable.http_hint, 503);
+  EXPECT_EQ(unreadable.retry, Retry::after);
+}
+
 TEST(EngineErrors, AnUnknownCodeIsInternalAndStaysReadable) {
   const auto error = make_error("engine-on-fire", "hot");
   EXPECT_EQ(error.error.code, "engine-internal");

@@ -37,9 +37,9 @@ int reap_orphans(const fs::path& home, const ProcessTable& table) {
   std::vector<Orphan> dying;
   std::error_code failed;
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(home / "runtime", failed)) {
-    const auto name = entry.path().filename().string();
-    if (name.ends_with(".pid") && name.contains('-')) files.push_back(entry.path());
+  for (fs::directory_iterator it(home / "runtime", failed), end; !failed && it != end; it.increment(failed)) {
+    const auto name = it->path().filename().string();
+    if (name.ends_with(".pid") && name.contains('-')) files.push_back(it->path());
   }
   for (const auto& file : files) {
     const auto text = read_file(file, 64 * kKiB);

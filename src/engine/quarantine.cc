@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "base/log.h"
 
@@ -13,12 +12,7 @@ namespace {
 
 constexpr int kSchemaVersion = 1;
 
-struct Entry {
-  std::string backend, fingerprint;  // of the binary
-  std::string model_id, model;       // "" = the build itself
-  int signal = 0;
-  std::string reason, at;
-};
+using Entry = QuarantineEntry;
 
 struct Strike {
   std::string backend, fingerprint, model_id, model;
@@ -37,12 +31,15 @@ json::array load(const fs::path& path) {
   return entries ? *entries : json::array{};
 }
 
-void store(const fs::path& path, json::array entries) {
+Result<> store(const fs::path& path, json::array entries) {
   while (entries.size() > Quarantine::kMaxEntries) entries.erase(entries.begin());
-  Result<> saved = make_private_folder(path.parent_path());
-  if (saved)
-    saved = write_file_atomic(path,
-                              to_json(json::object{{"schemaVersion", kSchemaVersion}, {"entries", entries}}));
+  GEZEL_CHECK(make_private_folder(path.parent_path()));
+  return write_file_atomic(path,
+                           to_json(json::object{{"schemaVersion", kSchemaVersion}, {"entries", entries}}));
+}
+
+// A record that cannot be kept changes nothing for the launch at hand.
+void warn_unless(const Result<>& saved) {
   if (!saved) log_warn("cannot remember an engine failure", {{"reason", saved.error().message}});
 }
 
@@ -58,7 +55,7 @@ std::vector<Entry> load_entries(const fs::path& folder) {
   return out;
 }
 
-void store_entries(const fs::path& folder, const std::vector<Entry>& entries) {
+Result<> store_entries(const fs::path& folder, const std::vector<Entry>& entries) {
   json::array out;
   for (const auto& e : entries) {
     json::object o{{"backend", e.backend}, {"fingerprint", e.fingerprint}};
@@ -71,7 +68,7 @@ void store_entries(const fs::path& folder, const std::vector<Entry>& entries) {
     o["at"] = e.at;
     out.push_back(std::move(o));
   }
-  store(folder / "unusable.json", std::move(out));
+  return store(folder / "unusable.json", std::move(out));
 }
 
 std::vector<Strike> load_strikes(const fs::path& folder) {
@@ -95,7 +92,7 @@ std::vector<Strike> load_strikes(const fs::path& folder) {
   return out;
 }
 
-void store_strikes(const fs::path& folder, const std::vector<Strike>& strikes) {
+Result<> store_strikes(const fs::path& folder, const std::vector<Strike>& strikes) {
   json::array out;
   for (const auto& s : strikes) {
     out.push_back(json::object{{"backend", s.backend},
@@ -106,7 +103,7 @@ void store_strikes(const fs::path& folder, const std::vector<Strike>& strikes) {
                                {"crashes", json::array(s.crashes.begin(), s.crashes.end())},
                                {"struck", s.struck}});
   }
-  store(folder / "strikes.json", std::move(out));
+  return store(folder / "strikes.json", std::move(out));
 }
 
 bool same_build(const auto& entry, const LaunchIdentity& launch) {
@@ -134,8 +131,8 @@ std::optional<std::string> Quarantine::reason(const LaunchIdentity& launch) cons
           e.at, e.reason);
     if (e.model == launch.model && e.model_id == launch.model_id)
       return fmt::format(
-          "the model {} was disabled at {}: {}. Import it again, or lift it with `gezel quarantine clear`",
-          launch.model_id, e.at, e.reason);
+          "the model {} was disabled at {}: {}. Import it again, or lift it with `gezel quarantine clear {}`",
+          launch.model_id, e.at, e.reason, launch.model_id);
   }
   return std::nullopt;
 }
@@ -150,7 +147,7 @@ void Quarantine::record_exit(const LaunchIdentity& launch, const ExitSnapshot& s
     entries.push_back({launch.backend, launch.binary, std::move(model_id), std::move(model),
                        snapshot.status ? snapshot.status->signal : 0, std::move(reason),
                        iso_time(clock_.wall_now())});
-    store_entries(folder_, entries);
+    warn_unless(store_entries(folder_, entries));
   };
   if (unusable) {
     put_out("", "", "it cannot run here (" + describe_end(snapshot) + ")");
@@ -184,7 +181,7 @@ void Quarantine::record_exit(const LaunchIdentity& launch, const ExitSnapshot& s
         std::ranges::count_if(strikes, [&](const Strike& s) { return s.struck && same_build(s, launch); });
     if (struck >= 2) put_out("", "", "two models kept ending it, and none worked in between");
   }
-  store_strikes(folder_, strikes);
+  warn_unless(store_strikes(folder_, strikes));
 }
 
 void Quarantine::record_ready(const LaunchIdentity& launch) {
@@ -199,18 +196,26 @@ void Quarantine::record_ready(const LaunchIdentity& launch) {
       s.before_ready = 0;
     }
   }
-  if (changed) store_strikes(folder_, strikes);
+  if (changed) warn_unless(store_strikes(folder_, strikes));
 }
 
-std::size_t Quarantine::clear(std::string_view model_id) {
+std::vector<QuarantineEntry> Quarantine::entries() const {
+  return load_entries(folder_);
+}
+
+Result<std::size_t> Quarantine::clear(std::string_view model_id) {
   auto entries = load_entries(folder_);
   const auto before = entries.size();
   std::erase_if(entries, [&](const Entry& e) { return model_id.empty() || e.model_id == model_id; });
   auto strikes = load_strikes(folder_);
   const auto forgotten =
       std::erase_if(strikes, [&](const Strike& s) { return model_id.empty() || s.model_id == model_id; });
-  if (entries.size() != before) store_entries(folder_, entries);
-  if (forgotten > 0) store_strikes(folder_, strikes);
+  if (entries.size() != before) {
+    GEZEL_CHECK(store_entries(folder_, entries));
+  }
+  if (forgotten > 0) {
+    GEZEL_CHECK(store_strikes(folder_, strikes));
+  }
   return before - entries.size();
 }
 

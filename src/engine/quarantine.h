@@ -7,12 +7,18 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "engine/exit.h"
 
 namespace gezel::engine {
+
+// Where the records of a home are.
+inline fs::path quarantine_folder(const fs::path& home) {
+  return home / "engines" / "llama-cpp";
+}
 
 // What a launch runs. Fingerprints are "<size>:<mtimeMs>"; empty: the file could not be read, nothing is
 // recorded.
@@ -26,6 +32,14 @@ struct LaunchIdentity {
 // "<size>:<mtimeMs>", or "" when the file cannot be read.
 std::string fingerprint_file(const fs::path& path);
 std::string fingerprint_stamp(const FileStamp& stamp);
+
+// Who is out, and why.
+struct QuarantineEntry {
+  std::string backend, fingerprint;  // of the binary
+  std::string model_id, model;       // "" = the build itself
+  int signal = 0;
+  std::string reason, at;
+};
 
 class Quarantine {
  public:
@@ -42,8 +56,10 @@ class Quarantine {
   void record_exit(const LaunchIdentity& launch, const ExitSnapshot& snapshot);
   // The model became ready: its strikes before ready are forgotten.
   void record_ready(const LaunchIdentity& launch);
-  // Takes every entry out, or those of one model. Returns how many there were.
-  std::size_t clear(std::string_view model_id = {});
+  std::vector<QuarantineEntry> entries() const;
+  // Takes every entry out, or those of one model. Returns how many there were; an error when the files cannot
+  // be written.
+  Result<std::size_t> clear(std::string_view model_id = {});
 
  private:
   fs::path folder_;

@@ -32,9 +32,9 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
                  [this](std::string reason) {
                    if (launch_) launch_->kill(engine::kHeartbeatLost, std::move(reason));
                  }}),
-      log_(parts_.pool, options_.home, parts_.clock),
+      log_(parts_.pool, options_.home, parts_.clock, model_id_),
       incidents_(options_.home / "logs"),
-      quarantine_(options_.home / "engines" / "llama-cpp", parts_.clock),
+      quarantine_(engine::quarantine_folder(options_.home), parts_.clock),
       idle_(options_.idle_timeout),
       idle_timer_(parts_.timers->make()),
       start_timer_(parts_.timers->make()),

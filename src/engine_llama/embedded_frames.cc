@@ -2,6 +2,8 @@
 // unreadable or out of place ends the worker: it holds a model file's parser and cannot be trusted further.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "engine_llama/embedded_core.h"
 
@@ -59,10 +61,12 @@ Result<> Core::handle(const protocol::Frame& frame) {
       }
       GEZEL_TRY(auto progress, protocol::parse_progress(frame.body));
       if (progress.stage == "load" && progress.total > 0) {
-        deadline_->observe(progress.stage, static_cast<double>(progress.done), parts_.clock.now());
+        // Both numbers are the worker's word and may be anything.
+        const double loaded =
+            std::clamp(static_cast<double>(progress.done) / static_cast<double>(progress.total), 0.0, 1.0);
+        deadline_->observe(progress.stage, loaded, parts_.clock.now());
         arm_start_deadline();
-        desk_.note_loading(static_cast<std::int64_t>(1000.0 * static_cast<double>(progress.done) /
-                                                     static_cast<double>(progress.total)));
+        desk_.note_loading(static_cast<std::int64_t>(loaded * 1000));
       }
       return {};
     }

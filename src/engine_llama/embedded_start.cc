@@ -3,6 +3,7 @@
 // whichever comes first.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -31,9 +32,9 @@ asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::any_io_executor pool, 
 }
 
 EngineError from_store(Error error) {
-  auto out = make_error(error.code == "model_not_found" ? "model_not_found" : "model-invalid",
-                        std::move(error.message), std::move(error.param));
-  return out;
+  if (is_about_reading(error)) return unreadable_model(std::move(error));
+  return make_error(error.code == "model_not_found" ? "model_not_found" : "model-invalid",
+                    std::move(error.message), std::move(error.param));
 }
 
 EngineError aborted_error() {
@@ -215,7 +216,8 @@ void Core::arm_start_deadline() {
         make_error("engine-startup-timeout",
                    fmt::format("The model was not ready after {} s; it was last seen in '{}' at {} %. A "
                                "slow disk or too little memory is the usual reason.",
-                               waited.count(), phase, static_cast<int>(deadline_->value() * 100)))));
+                               waited.count(), phase,
+                               static_cast<int>(std::clamp(deadline_->value(), 0.0, 1.0) * 100)))));
     stop_launch(StopReason::startup_abort);
   });
 }
@@ -239,7 +241,7 @@ asio::awaitable<void> Core::verify(ModelFacts facts) {
   if (checked) {
     log_info("a model's files are as they should be", {{"model", model_id_}});
     if (loaded_ && loaded_->stamp == facts.stamp) loaded_->integrity = models::Integrity::unchanged;
-  } else if (checked.error().code == "model-invalid") {
+  } else if (checked.error().code == "model-invalid" && !is_about_reading(checked.error())) {
     refuse_model(facts.stamp, facts.model.weights, from_store(checked.error()));
   } else {
     log_warn("a model's files could not be checked",

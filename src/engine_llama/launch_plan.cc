@@ -1,6 +1,7 @@
 #include "engine_llama/launch_plan.h"
 
 #include "capacity/context_plan.h"
+#include "engine_llama/model_source.h"
 #include "gguf/metadata.h"
 #include "system/cpu.h"
 #include "system/memory.h"
@@ -20,8 +21,11 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
           context = options.context, threads = options.threads](
              const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
-    if (!metadata)
+    if (!metadata) {
+      if (is_about_reading(metadata.error()))
+        return std::unexpected(unreadable_model(std::move(metadata).error()));
       return std::unexpected(engine::make_error("model-invalid", std::move(metadata).error().message));
+    }
     capacity::ContextRequest request;
     request.geometry = capacity::kv_geometry(*metadata);
     request.weights = model.size_bytes;

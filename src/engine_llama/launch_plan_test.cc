@@ -92,6 +92,13 @@ TEST(LaunchPlan, AFileThatIsNoModelIsInvalid) {
   EXPECT_EQ(plan.error().error.code, "model-invalid");
 }
 
+TEST(LaunchPlan, AFileThatCannotBeReachedIsNoVerdictAboutIt) {
+  // A folder's name that no system accepts: status() fails although nothing is known about the file.
+  const auto plan = make_planner({}, all_well)(installed("/" + std::string(5'000, 'x') + "/m.gguf"));
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().error.code, "model-unreadable");
+}
+
 TEST(ModelSource, AsksTheStoreWithAndWithoutTheFamily) {
   SystemClock clock;
   SystemEntropy entropy;

@@ -1,5 +1,7 @@
 #include "engine_llama/model_source.h"
 
+#include <fmt/format.h>
+
 namespace gezel::engine_llama {
 namespace {
 
@@ -23,6 +25,19 @@ class StoredModel final : public ModelSource {
 };
 
 }  // namespace
+
+bool is_about_reading(const Error& error) {
+  return error.kind == ErrorKind::io || error.kind == ErrorKind::denied;
+}
+
+engine::EngineError unreadable_model(Error error) {
+  return engine::make_error(
+      "model-unreadable",
+      fmt::format("The model's files could not be read: {}. Nothing is wrong with the model itself as far as "
+                  "is known; repeat the request, or check permissions, the disk and the limit on open files.",
+                  error.message),
+      std::move(error.param));
+}
 
 std::shared_ptr<ModelSource> make_model_source(models::ModelStore& store, std::string model_id) {
   constexpr std::string_view kFamily = "llama-cpp:";

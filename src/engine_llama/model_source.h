@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/engine.h"
 #include "models/store.h"
 
 namespace gezel::engine_llama {
@@ -24,6 +25,12 @@ class ModelSource {
   // Hashes the files; `go_on` is asked now and then.
   virtual Result<> verify(const models::InstalledModel& model, const std::function<bool()>& go_on) = 0;
 };
+
+// Whether an error is about reading, now, by this process, and says nothing about the file's content: no
+// permission, no descriptors left, a disk that fails. Such an error is never remembered against a model.
+bool is_about_reading(const Error& error);
+// What a request is told then.
+engine::EngineError unreadable_model(Error error);
 
 std::shared_ptr<ModelSource> make_model_source(models::ModelStore& store, std::string model_id);
 

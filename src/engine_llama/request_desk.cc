@@ -230,7 +230,11 @@ void RequestDesk::expire(Run& run, TurnWatchdog::Verdict verdict) {
     error = make_error("turn-timeout",
                        fmt::format("The answer took longer than {} s, the limit of one turn.", budget));
   } else if (verdict == TurnWatchdog::Verdict::before_text) {
-    const auto percent = run.prefill_total > 0 ? 100 * run.prefill_done / run.prefill_total : 0;
+    // The numbers are the worker's word: no product of them is formed that could overflow.
+    const double share = run.prefill_total > 0
+                             ? static_cast<double>(run.prefill_done) / static_cast<double>(run.prefill_total)
+                             : 0.0;
+    const auto percent = static_cast<int>(100 * std::clamp(share, 0.0, 1.0));
     error = make_error(
         "idle-before-first-byte",
         fmt::format("No text for {} s: {} of {} prompt tokens ({} %) were read. Try a shorter prompt.",

@@ -1,4 +1,7 @@
 // Requests on a worker that runs: order, events, backpressure, cancelling, silence.
+#include <cerrno>
+#include <limits>
+
 #include "engine_llama/test_worker.h"
 
 namespace gezel::engine_llama {
@@ -199,6 +202,21 @@ TEST_F(Requests, SilenceBeforeTheFirstTextFailsTheTurnAndCancelsIt) {
   bool cancelled = false;
   for (const auto& frame : worker().take()) cancelled |= frame.type == protocol::FrameType::cancel;
   EXPECT_TRUE(cancelled);
+}
+
+TEST_F(Requests, AbsurdNumbersOfThePromptAreClamped) {
+  make_ready();
+  auto client = ask();
+  const auto ids_now = worker().take_requests();
+  ASSERT_EQ(ids_now.size(), 1U);
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  worker().started(ids_now[0]);
+  worker().prefill(ids_now[0], kMost, 2);
+  settle();
+  advance_alive(Millis(600'000), 1);
+  read(client);
+  ASSERT_EQ(client.failure(), "idle-before-first-byte");
+  EXPECT_NE(client.last<engine::Failed>()->error.error.message.find("(100 %)"), std::string::npos);
 }
 
 TEST_F(Requests, SilenceAfterTextEndsTheTurnWithWhatIsThere) {

@@ -1,11 +1,16 @@
 #include "engine_llama/self_test_record.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <mutex>
+#include <optional>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -51,17 +56,71 @@ std::optional<json::object> remembered(const fs::path& home, const std::string& 
   return *report;
 }
 
-Result<json::object> run_self_test(const fs::path& engine_program) {
-  GEZEL_TRY(Child child, spawn({.program = engine_program, .args = {"--self-test"}}));
-  std::string output;
+class Deadline {
+ public:
+  explicit Deadline(Millis limit) : end_(clock_.now() + limit) {}
+  // For poll(): whole milliseconds, 0 when it is over.
+  int left() const {
+    const auto rest = std::chrono::ceil<Millis>(end_ - clock_.now());
+    return static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, kMaxPoll));
+  }
+
+ private:
+  static constexpr std::int64_t kMaxPoll = 3'600'000;
+  SystemClock clock_;
+  MonotonicTime end_;
+};
+
+// Everything the child prints until it closes its output; false when the deadline came first.
+bool read_output(int fd, const Deadline& deadline, std::string& output) {
   char buffer[16 * 1024];
-  ssize_t got = 0;
-  while ((got = ::read(child.output.get(), buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR)) {
-    if (got > 0 && output.size() < kMaxOutputBytes) output.append(buffer, static_cast<std::size_t>(got));
+  while (true) {
+    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
+    const int count = ::poll(&ready, 1, deadline.left());
+    if (count == 0) return false;
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return true;
+    if (output.size() < kMaxOutputBytes) output.append(buffer, static_cast<std::size_t>(got));
+    // A child that never stops printing is always readable.
+    if (deadline.left() == 0) return false;
   }
-  int status = 0;
-  while (::waitpid(child.pid, &status, 0) < 0 && errno == EINTR) {
+}
+
+// The child's end; nothing when the deadline came first. A closed output does not mean that it ended.
+std::optional<int> wait_for_end(pid_t pid, const Deadline& deadline) {
+  constexpr int kPoll = 10;
+  while (true) {
+    int status = 0;
+    const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return status;
+    if ((ended < 0 && errno != EINTR) || deadline.left() == 0) return std::nullopt;
+    ::poll(nullptr, 0, std::min(kPoll, deadline.left()));
   }
+}
+
+Result<json::object> run_self_test(const fs::path& engine_program, Millis limit) {
+  const Deadline deadline(limit);
+  GEZEL_TRY(const Child child, spawn({.program = engine_program,
+                                      .args = {"--self-test"},
+                                      .env_drop = {"LLAMA_*", "GGML_*"}}));  // they change what is tested
+  std::string output;
+  std::optional<int> end;
+  if (read_output(child.output.get(), deadline, output)) end = wait_for_end(child.pid, deadline);
+  if (!end) {
+    ::kill(-child.pid, SIGKILL);  // with whatever it started
+    while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return fail(ErrorKind::unavailable, "engine-unusable",
+                fmt::format("the engine's self-test did not end within {} s and was killed; an overloaded "
+                            "machine is the usual reason, `gezel doctor --deep` runs it again",
+                            limit / Millis(1000)));
+  }
+  const int status = *end;
   // The report is one line; the library's own messages may stand before it.
   const std::size_t begin = output.find("{\"ok\"");
   auto value = begin == std::string::npos
@@ -90,13 +149,13 @@ Result<> remember_self_test(const fs::path& home, const fs::path& engine_program
 }
 
 Result<std::vector<std::string>> failing_buffer_types(const fs::path& home, const fs::path& engine_program,
-                                                      const std::string& cpu_model) {
+                                                      const std::string& cpu_model, Millis limit) {
   // Two models that start together make one test.
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   if (const auto report = remembered(home, record_key(engine_program, cpu_model))) return failing(*report);
   log_info("self-testing the engine on this processor, once per build");
-  GEZEL_TRY(const auto report, run_self_test(engine_program));
+  GEZEL_TRY(const auto report, run_self_test(engine_program, limit));
   if (const auto kept = remember_self_test(home, engine_program, cpu_model, report); !kept) {
     log_warn("the self-test's result cannot be kept", {{"reason", kept.error().message}});
   }

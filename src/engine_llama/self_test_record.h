@@ -8,17 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/result.h"
 
 namespace gezel::engine_llama {
 
+inline constexpr Millis kSelfTestLimit{120'000};
+
 // Weight layouts and types that compute wrong here, as protocol::Load::excluded_buffer_types takes them. Runs
 // the self-test (some seconds) unless it is remembered for this build and `cpu_model`. Errors: the test could
-// not be run at all.
+// not be run at all, or did not end within `limit` and was killed.
 Result<std::vector<std::string>> failing_buffer_types(const std::filesystem::path& home,
                                                       const std::filesystem::path& engine_program,
-                                                      const std::string& cpu_model);
+                                                      const std::string& cpu_model,
+                                                      Millis limit = kSelfTestLimit);
 
 // Remembers a report that somebody else had the engine make (`gezel doctor --deep`).
 Result<> remember_self_test(const std::filesystem::path& home, const std::filesystem::path& engine_program,

@@ -77,6 +77,32 @@ TEST_F(SelfTestRecord, AProgramThatDiesIsAnErrorWithItsEnd) {
   EXPECT_NE(names.error().message.find("signal 4"), std::string::npos) << names.error().message;
 }
 
+TEST_F(SelfTestRecord, AProgramThatDoesNotEndInTimeIsKilledAndNotRemembered) {
+  for (const std::string body : {"exec sleep 1000", "exec sleep 1000 >/dev/null 2>&1", "exec yes"}) {
+    const auto program = engine(body);
+    const auto names = failing_buffer_types(home_, program, "cpu", Millis(0));
+    ASSERT_FALSE(names) << body;
+    EXPECT_EQ(names.error().code, "engine-unusable");
+    EXPECT_NE(names.error().message.find("did not end within 0 s"), std::string::npos)
+        << names.error().message;
+  }
+  EXPECT_EQ(*failing_buffer_types(home_, engine(kReport), "cpu"), Names{"AMX"});
+}
+
+TEST_F(SelfTestRecord, VariablesThatChangeTheEngineDoNotReachIt) {
+  ::setenv("GGML_TEST_VARIABLE", "1", 1);
+  ::setenv("LLAMA_TEST_VARIABLE", "1", 1);
+  const auto names = failing_buffer_types(
+      home_,
+      engine(
+          R"(echo "{\"ok\":true,\"failing_buffer_types\":[\"[$GGML_TEST_VARIABLE$LLAMA_TEST_VARIABLE]\"]}")"),
+      "cpu");
+  ::unsetenv("GGML_TEST_VARIABLE");
+  ::unsetenv("LLAMA_TEST_VARIABLE");
+  ASSERT_TRUE(names) << names.error().message;
+  EXPECT_EQ(*names, Names{"[]"});
+}
+
 TEST_F(SelfTestRecord, RemembersAReportMadeElsewhere) {
   const auto program = engine(kReport);
   ASSERT_TRUE(

@@ -1,4 +1,7 @@
 // Starting a worker, and every way in which that fails.
+#include <cerrno>
+#include <limits>
+
 #include "engine_llama/test_worker.h"
 
 namespace gezel::engine_llama {
@@ -108,6 +111,20 @@ TEST_F(Starting, AModelThatIsNotThereIsNotFoundWithoutASpawn) {
   ASSERT_TRUE(*result);
   EXPECT_EQ((*result)->error().http_hint, 404);
   EXPECT_EQ(launches(), 0U);
+}
+
+TEST_F(Starting, AFileThatCannotBeReadNowIsNoVerdictAboutTheModel) {
+  make();
+  for (const int problem : {EMFILE, EACCES, EIO}) {
+    models->find_errno = problem;
+    const auto result = ask_ready();
+    ASSERT_TRUE(*result);
+    EXPECT_EQ((*result)->error().error.code, "model-unreadable");
+    EXPECT_EQ((*result)->error().http_hint, 503);
+  }
+  models->find_errno = 0;
+  ask_ready();
+  EXPECT_EQ(launches(), 1U);
 }
 
 TEST_F(Starting, ADeniedPlanSpawnsNothing) {
@@ -249,6 +266,37 @@ TEST_F(Starting, ProgressExtendsTheBudget) {
   EXPECT_NE((*result)->error().error.message.find("25 %"), std::string::npos);
 }
 
+TEST_F(Starting, AbsurdNumbersOfProgressAreClamped) {
+  make();
+  auto client = ask();
+  auto result = ask_ready();
+  worker().hello();
+  settle();
+  protocol::Progress absurd;
+  absurd.stage = "load";
+  absurd.done = std::numeric_limits<std::int64_t>::max();
+  absurd.total = 1;
+  worker().say(protocol::encode(absurd));
+  settle();
+  read(client);
+  const auto* progress = client.last<engine::Progress>();
+  ASSERT_TRUE(progress);
+  EXPECT_EQ(progress->done, 1000);
+  advance_alive(options.startup_timeout);
+  ASSERT_TRUE(*result);
+  EXPECT_NE((*result)->error().error.message.find("'load' at 100 %"), std::string::npos)
+      << (*result)->error().error.message;
+}
+
+TEST_F(Starting, EveryLineOfTheWorkersLogNamesItsModel) {
+  make_ready();
+  worker().print("hello\n");
+  settle();
+  std::string all;
+  for (const auto& file : fs::directory_iterator(options.home / "logs")) all += *read_file(file.path());
+  EXPECT_NE(all.find("[gezel-engine llama-cpp:m] hello"), std::string::npos) << all;
+}
+
 TEST_F(Starting, AWorkerThatNeverSaysHelloIsGivenUpSoon) {
   make();
   auto result = ask_ready();
@@ -312,6 +360,16 @@ TEST_F(Starting, AChangedFileIsCheckedWhileItLoadsAndRefusedWhenItDiffers) {
   EXPECT_EQ((*result)->error().error.code, "model-invalid");
   EXPECT_NE((*result)->error().error.message.find("found bb"), std::string::npos);
   EXPECT_EQ(models->verifies, 1);
+}
+
+TEST_F(Starting, AFileThatCannotBeReadForTheCheckIsNotRefused) {
+  models->facts.integrity = models::Integrity::changed;
+  models->verdict = fail(ErrorKind::io, "model-invalid", "reading failed at byte 7; check the disk");
+  make();
+  auto result = ask_ready();
+  become_ready();
+  ASSERT_TRUE(*result);
+  EXPECT_TRUE(**result);
 }
 
 TEST_F(Starting, AFileThatWasNeverHashedIsHashedOnceItIsLoaded) {

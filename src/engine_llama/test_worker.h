@@ -170,6 +170,7 @@ class FakeModels final : public ModelSource {
   Result<ModelFacts> find() override {
     ++finds;
     if (missing) return fail(ErrorKind::not_found, "model_not_found", "no such model");
+    if (find_errno != 0) return std::unexpected(errno_error("open m.gguf", find_errno));
     return facts;
   }
   Result<> verify(const models::InstalledModel&, const std::function<bool()>&) override {
@@ -179,6 +180,7 @@ class FakeModels final : public ModelSource {
   ModelFacts facts;
   Result<> verdict;
   bool missing = false;
+  int find_errno = 0;
   int finds = 0, verifies = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <boost/asio/strand.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "engine/rolling_log.h"
 
@@ -16,7 +17,8 @@ class WorkerLog {
  public:
   static constexpr Bytes kMaxPending = kMiB;  // a flood beyond this is dropped and counted
 
-  WorkerLog(const boost::asio::any_io_executor& pool, const fs::path& home, const Clock& clock);
+  WorkerLog(const boost::asio::any_io_executor& pool, const fs::path& home, const Clock& clock,
+            std::string_view model_id);
   void line(std::string_view text);  // without line end
 
  private:
@@ -28,6 +30,7 @@ class WorkerLog {
   boost::asio::strand<boost::asio::any_io_executor> strand_;
   std::shared_ptr<Shared> shared_;
   const Clock& clock_;
+  const std::string prefix_;  // all workers write to one file: each line says whose it is
 };
 
 }  // namespace gezel::engine_llama

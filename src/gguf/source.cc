@@ -14,10 +14,13 @@ Result<FileSource> FileSource::open(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) {
-    return fail(
-        ErrorKind::not_found, "model-invalid",
-        "the model file " + name + " does not exist or its folder cannot be read; install the model again");
+  if (status.type() == std::filesystem::file_type::not_found) {
+    return fail(ErrorKind::not_found, "model-invalid",
+                "the model file " + name + " does not exist; install the model again");
+  }
+  if (!std::filesystem::status_known(status)) {
+    return fail(ErrorKind::io, "model-invalid",
+                "the model file " + name + " cannot be reached: " + error.message());
   }
   // A pipe or device could block or never end.
   if (!std::filesystem::is_regular_file(status)) {

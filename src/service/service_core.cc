@@ -46,7 +46,7 @@ void ServiceCore::start() {
   for (const auto& model : inventory_.unrecognized) {
     log_warn("a model cannot be used", {{"model", model.id}, {"reason", model.reason}});
   }
-  spawn_background(prepare());
+  prepare_soon();
   verify_soon();
 }
 

@@ -7,6 +7,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -67,12 +68,14 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
    private:
     std::shared_ptr<ServiceCore> core_;
   };
-  // Runs beside requests; stop() waits for it.
-  void spawn_background(asio::awaitable<void> work);
+  // Runs beside requests; stop() waits for it. `failed` is called when an exception ended it: nobody may wait
+  // for ever for what it would have done.
+  void spawn_background(asio::awaitable<void> work, std::function<void()> failed);
 
   asio::awaitable<void> prepare();
   asio::awaitable<void> scan_loop();
   asio::awaitable<void> verify_loop();
+  void prepare_soon();
   void scan_soon();
   void scan_if_old();
   void verify_soon();

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <stdexcept>
+
+#include "engine/quarantine.h"
 #include "service/model_entry.h"
 #include "service/test_service.h"
 
@@ -185,6 +188,12 @@ TEST_F(Service, RequestsWaitUntilOrphansAreEnded) {
   EXPECT_TRUE(reaped);
 }
 
+TEST_F(Service, RequestsAreServedAlthoughEndingOrphansFailed) {
+  install("a");
+  start([] { throw std::runtime_error("no"); });
+  EXPECT_TRUE(chat("a"));
+}
+
 TEST_F(Service, HealthNeedsNoEngineAndSaysWhenItStops) {
   start();
   const auto health = service->health();
@@ -298,6 +307,21 @@ TEST_F(Service, AnImportOverALoadedModelUnloadsIt) {
   const fs::path file = files.write("other.gguf", tiny_model());
   ASSERT_TRUE(wait(service->import_model({{"path", file.string()}, {"id", "a"}, {"mode", "copy"}})));
   EXPECT_EQ(engines["llama-cpp:a"]->stopped, 1);
+}
+
+TEST_F(Service, AnImportLiftsTheModelsQuarantine) {
+  const fs::path folder = engine::quarantine_folder(home.path());
+  ASSERT_TRUE(make_private_folder(folder));
+  ASSERT_TRUE(write_file_atomic(folder / "unusable.json",
+                                R"({"schemaVersion":1,"entries":[
+           {"backend":"cpu","fingerprint":"1:1","model":"llama-cpp:a","modelFingerprint":"7:7","reason":"x"},
+           {"backend":"cpu","fingerprint":"1:1","model":"llama-cpp:b","modelFingerprint":"7:7","reason":"x"}]})"));
+  start();
+  const fs::path file = files.write("other.gguf", tiny_model());
+  ASSERT_TRUE(wait(service->import_model({{"path", file.string()}, {"id", "a"}})));
+  const auto left = engine::Quarantine(folder, clock).entries();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].model_id, "llama-cpp:b");
 }
 
 TEST_F(Service, ImportErrorsNameTheMember) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "engine/quarantine.h"
 #include "service/service_core.h"
 
 namespace gezel::service {
@@ -59,15 +60,34 @@ api::ApiError import_error(const Error& error) {
   return out;
 }
 
+// An import is a fresh start, even of the same file.
+void lift_quarantine(const fs::path& home, const Clock& clock, std::string_view id) {
+  const ModelName name{std::string(kLlamaProvider), std::string(id)};
+  engine::Quarantine quarantine(engine::quarantine_folder(home), clock);
+  if (const auto lifted = quarantine.clear(name.qualified()); !lifted) {
+    log_warn("an imported model stays quarantined",
+             {{"model", name.qualified()}, {"reason", lifted.error().message}});
+  }
+}
+
 }  // namespace
 
-void ServiceCore::spawn_background(asio::awaitable<void> work) {
+void ServiceCore::spawn_background(asio::awaitable<void> work, std::function<void()> failed) {
   auto busy = std::make_unique<Busy>(shared_from_this());
-  asio::co_spawn(parts_.loop, std::move(work), [busy = std::move(busy)](const std::exception_ptr& problem) {
-    if (problem) {
-      // A bug or no memory: the work is lost, the service is not.
-      log_error("background work ended unexpectedly");
-    }
+  asio::co_spawn(parts_.loop, std::move(work),
+                 [busy = std::move(busy), failed = std::move(failed)](const std::exception_ptr& problem) {
+                   if (!problem) return;
+                   // A bug or no memory: the work is lost, the service is not.
+                   log_error("background work ended unexpectedly");
+                   failed();
+                 });
+}
+
+void ServiceCore::prepare_soon() {
+  // Orphans that could not be ended cost memory; requests that wait for it would cost the service.
+  spawn_background(prepare(), [this] {
+    prepared_ = true;
+    prepared_changed_.notify();
   });
 }
 
@@ -85,7 +105,12 @@ asio::awaitable<void> ServiceCore::prepare() {
 void ServiceCore::scan_soon() {
   ++scans_wanted_;
   if (std::exchange(scanning_, true)) return;
-  spawn_background(scan_loop());
+  // Without a new look the last one stands.
+  spawn_background(scan_loop(), [this] {
+    scanning_ = false;
+    scans_done_ = scans_wanted_;
+    scanned_.notify();
+  });
 }
 
 asio::awaitable<void> ServiceCore::scan_loop() {
@@ -110,7 +135,7 @@ asio::awaitable<void> ServiceCore::refresh() {
 void ServiceCore::verify_soon() {
   verify_wanted_ = true;
   if (std::exchange(verifying_, true)) return;
-  spawn_background(verify_loop());
+  spawn_background(verify_loop(), [this] { verifying_ = false; });
 }
 
 // One model after the other: hashing several at once would only make each slower.
@@ -189,7 +214,9 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::import_model(json::obj
   if (!request) co_return std::unexpected(request.error());
   const Busy busy(shared_from_this());  // stop() waits until the store is left alone
   const auto model = co_await on_pool([this, request = std::move(*request), go_on = go_on_] {
-    return store_.import(request, [&](Bytes) { return go_on->load(); });
+    auto imported = store_.import(request, [&](Bytes) { return go_on->load(); });
+    if (imported) lift_quarantine(options_.home, parts_.clock, imported->id);
+    return imported;
   });
   if (!model) {
     if (stopping_) co_return std::unexpected(api::shutting_down());
