@@ -91,12 +91,11 @@ class ServiceTest : public models::testing::StoreTest {
   template <class T>
   T wait(asio::awaitable<T> work) {
     std::optional<T> result;
-    asio::co_spawn(
-        loop,
-        [&](asio::awaitable<T> inner) -> asio::awaitable<void> {
-          result = co_await std::move(inner);
-        }(std::move(work)),
-        asio::detached);
+    // Named, because the coroutine reads its captures from the lambda for as long as it runs.
+    const auto run = [&](asio::awaitable<T> inner) -> asio::awaitable<void> {
+      result = co_await std::move(inner);
+    };
+    asio::co_spawn(loop, run(std::move(work)), asio::detached);
     settle();
     return std::move(result).value();
   }
