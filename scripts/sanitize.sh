@@ -8,13 +8,16 @@ status=0
 for variant in ${1:-address thread}; do
   targets=()
   filter=()
+  left_out=''
   if [ "$variant" = thread ]; then
     targets=("${threaded[@]/%/_test}")
+    # ggml computes with threads of its own and is not instrumented, so what it synchronises looks like races.
+    left_out='-Sandbox.AModelLoadsAndDecodesInside'
     filter=(-R "^($(IFS='|'; echo "${threaded[*]}"))$")
   fi
   "$ROOT/scripts/build.sh" --variant "$variant" "${targets[@]}"
   say "tests under the $variant sanitizer"
-  ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+  GTEST_FILTER="*$left_out" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
     ctest --test-dir "$BUILD/$variant" --output-on-failure --parallel 2 "${filter[@]}" || status=1
 done
 exit $status
