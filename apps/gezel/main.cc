@@ -41,5 +41,9 @@ int main(int argc, char** argv) {
   env.clock = &clock;
   env.entropy = &entropy;
   env.serve = http::run_daemon;
-  return cli::run_cli({argv + 1, argv + argc}, env);
+  const int code = cli::run_cli({argv + 1, argv + argc}, env);
+  // What did not arrive (a full disk, a closed pipe) must not look like success.
+  if (std::cout.flush() || code != 0) return code;
+  std::cerr << "error: the output could not be written\n";
+  return 1;
 }

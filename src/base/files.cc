@@ -79,10 +79,11 @@ Result<> make_private_folder(const fs::path& path) {
   for (const auto& part : path) {
     sofar /= part;
     if (::mkdir(sofar.c_str(), 0700) == 0 || errno == EEXIST || errno == EISDIR) continue;
+    const int error_number = errno;  // the look at the folder would replace it
     // An ancestor we may not write to is fine as long as it exists.
     std::error_code ignored;
     if (!fs::is_directory(sofar, ignored)) {
-      return std::unexpected(errno_error(fmt::format("create folder {}", sofar.string()), errno));
+      return std::unexpected(errno_error(fmt::format("create folder {}", sofar.string()), error_number));
     }
   }
   std::error_code error;

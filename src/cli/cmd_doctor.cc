@@ -94,10 +94,14 @@ Findings check_daemon(const Environment& env) {
   const auto health = nobody.send({.target = "/health", .silence = Millis(5'000)});
   const auto value = health ? parse_json(health->body) : Result<json::value>(std::unexpected(health.error()));
   if (!value || !value->is_object()) {
-    return {{"daemon", "state", Verdict::failure,
-             fmt::format("pid {} should listen on port {} but does not answer: {}", address->pid,
-                         address->port, value ? "no JSON" : value.error().message),
-             fmt::format("kill -9 {}; the next `gezel run` starts a new one", address->pid)}};
+    return {
+        {"daemon", "state", Verdict::failure,
+         fmt::format("pid {} should listen on port {} but does not answer: {}", address->pid, address->port,
+                     value ? "no JSON" : value.error().message),
+         fmt::format(
+             "if process {} is gezel, end it with `kill -9 {}`; if not, these files are left over and the "
+             "next `gezel run` replaces them",
+             address->pid, address->pid)}};
   }
   const std::string version = string_or(value->get_object(), "version");
   Findings out{{"daemon", "state", Verdict::good,

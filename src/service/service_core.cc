@@ -132,7 +132,7 @@ json::value ServiceCore::ps() {
   for (const auto& [id, status] : engines_.list()) {
     out.push_back(json::object{{"id", id},
                                {"state", engine::state_name(status.state)},
-                               {"pid", status.pid},
+                               {"pid", status.pid > 0 ? json::value(status.pid) : json::value(nullptr)},
                                {"bytes", status.bytes},
                                {"slots", status.slots},
                                {"slots_busy", status.slots_busy},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -29,6 +30,14 @@ protocol::Failed cancelled(std::uint64_t id) {
   return failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}});
 }
 
+std::size_t longest_piece(const llama::Vocab& vocab) {
+  std::size_t longest = 1;
+  for (llama::Token token = 0; token < vocab.size(); ++token) {
+    longest = std::max(longest, vocab.piece(token, true).size());
+  }
+  return longest;
+}
+
 }  // namespace
 
 Intake::Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
@@ -38,6 +47,7 @@ Intake::Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTempl
       template_(chat_template),
       outbox_(outbox),
       deliver_(std::move(deliver)),
+      longest_piece_(longest_piece(vocab)),
       thread_([this] { run(); }) {}
 
 Intake::~Intake() {
@@ -91,6 +101,12 @@ void Intake::run() {
   }
 }
 
+// No token stands for more bytes than the longest piece; twice that leaves room for vocabularies that
+// normalise text.
+std::int64_t Intake::fewest_tokens(std::size_t bytes) const {
+  return static_cast<std::int64_t>(bytes / (2 * longest_piece_));
+}
+
 std::vector<llama::Token> Intake::tokenize(const std::string& text) const {
   return vocab_.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
 }
@@ -110,21 +126,25 @@ void Intake::prepare(protocol::Generate request) {
       const bool bad_request = rendered.error().code == "invalid-request";
       failed = failure(id, bad_request ? "invalid_request" : "template_rejected", rendered.error());
     } else {
-      std::vector<llama::Token> tokens = tokenize(rendered->text);
-      const auto count = static_cast<std::int64_t>(tokens.size());
-      if (tokens.empty()) {
+      // Text that cannot fit is refused before the time for its tokens is spent: nobody else's request waits
+      // for it.
+      const std::int64_t at_least = fewest_tokens(rendered->text.size());
+      std::vector<llama::Token> tokens;
+      if (at_least < options_.context_per_slot) tokens = tokenize(rendered->text);
+      const auto count = std::max(at_least, static_cast<std::int64_t>(tokens.size()));
+      const bool too_long_to_try = at_least >= options_.context_per_slot;
+      if (tokens.empty() && !too_long_to_try) {
         failed = failure(
             id, "invalid_request",
             {ErrorKind::invalid, "invalid-request", "the prompt is empty after rendering", "messages"});
       } else if (count >= options_.context_per_slot) {
-        failed = failure(
-            id, "context_overflow",
-            {ErrorKind::invalid, "context-overflow",
-             fmt::format(
-                 "the prompt has {} tokens, and with at least one token of answer the window of {} tokens is "
-                 "exceeded; shorten the messages, or load the model with a larger --ctx",
-                 count, options_.context_per_slot),
-             "messages"});
+        failed = failure(id, "context_overflow",
+                         {ErrorKind::invalid, "context-overflow",
+                          fmt::format("the prompt has {}{} tokens, and with at least one token of answer the "
+                                      "window of {} tokens is "
+                                      "exceeded; shorten the messages, or load the model with a larger --ctx",
+                                      too_long_to_try ? "at least " : "", count, options_.context_per_slot),
+                          "messages"});
         failed->prompt_tokens = count;
         failed->context_tokens = options_.context_per_slot;
       } else {

@@ -55,12 +55,14 @@ class Intake {
   void prepare(protocol::Generate request);
   void answer(protocol::TokensQuery query);
   std::vector<llama::Token> tokenize(const std::string& text) const;
+  std::int64_t fewest_tokens(std::size_t bytes) const;
 
   const IntakeOptions options_;
   const llama::Vocab& vocab_;
   chat::ChatTemplate& template_;
   Outbox& outbox_;
   const std::function<void(Prepared)> deliver_;
+  const std::size_t longest_piece_;  // bytes
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;
