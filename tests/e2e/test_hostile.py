@@ -144,3 +144,11 @@ def test_an_image_is_refused_by_name(daemon):
         {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}]}], model=SMOLLM2)
     assert status == 400
     assert body["error"]["code"] == "unsupported_content"
+
+
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(daemon):
+    status, body = daemon.chat("a" * (8 * 1024 * 1024))
+    assert status == 400
+    assert body["error"]["code"] == "context_length_exceeded"
+    assert "at least" in body["error"]["message"]
+    assert body["error"]["n_prompt_tokens"] > body["error"]["n_ctx"]
