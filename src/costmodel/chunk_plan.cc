@@ -9,7 +9,10 @@ constexpr std::int64_t kAloneTokens =
     512;  // no stream is live: a cancel or a newcomer waits no longer than this
 constexpr double kAloneMs = 500;
 constexpr std::int64_t kFirstChunk = 64;  // while streams are live and nothing is known yet
-constexpr std::int64_t kSmallestChunk = 16;
+constexpr std::int64_t kChunkUnit = 16;
+// Where even one unit takes longer than the streams can wait (slow processor, deep prompt), finer pieces keep
+// their pace: without flash attention a row costs nearly the same in a call of 4 as in one of 16.
+constexpr std::int64_t kSmallestChunk = 4;
 constexpr double kDecodeShare = 1.5;     // the target never asks for less than this multiple of a decode step
 constexpr double kShortPromptMs = 150;   // a prompt this short runs at once
 constexpr double kRaisedTargetMs = 200;  // the target's ceiling while several prompts wait
@@ -33,7 +36,8 @@ std::int64_t avoid_bad_remainder(std::int64_t chunk, std::int64_t remaining, std
 }  // namespace
 
 ChunkAnswer plan_chunk(const ChunkQuestion& q, const CostModel& costs) {
-  const std::int64_t unit = q.tiles_of_64 ? 64 : kSmallestChunk;
+  const std::int64_t unit = q.tiles_of_64 ? 64 : kChunkUnit;
+  const std::int64_t smallest = q.tiles_of_64 ? 64 : kSmallestChunk;
   const std::int64_t smallest_piece = q.tiles_of_64 ? 64 : 2;
   std::int64_t limit = 0;
   if (q.streams == 0) {
@@ -58,7 +62,7 @@ ChunkAnswer plan_chunk(const ChunkQuestion& q, const CostModel& costs) {
     }
     limit = std::min(costs.prefill_tokens_within(target - decode_ms, q.prompt_depth), room);
   }
-  const std::int64_t chunk = std::max(round_down(limit, unit), unit);
+  const std::int64_t chunk = std::max(round_down(limit, limit >= unit ? unit : smallest), smallest);
   return {avoid_bad_remainder(chunk, q.remaining, smallest_piece), false};
 }
 

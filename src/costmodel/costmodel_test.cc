@@ -127,7 +127,17 @@ TEST(ChunkPlan, UsesTilesOf64WithFlashAttention) {
 
 TEST(ChunkPlan, DecodeHeavyStepsStillMakeProgress) {
   const CostModel costs = known(0.01, 500, 6);
-  EXPECT_EQ(plan_chunk({.streams = 6, .remaining = 1000}, costs).tokens, 16);
+  EXPECT_EQ(plan_chunk({.streams = 6, .remaining = 1000}, costs).tokens, 4);
+}
+
+TEST(ChunkPlan, CutsFinerThanAUnitWhereAUnitWouldMissTheTarget) {
+  const CostModel costs = known(0.1, 30, 3);  // 10 ms a token: 16 tokens take 160 ms
+  EXPECT_EQ(plan_chunk({.streams = 3, .remaining = 1000}, costs).tokens, 8);
+}
+
+TEST(ChunkPlan, NeverCutsFinerThanATileWithFlashAttention) {
+  const CostModel costs = known(0.1, 30, 3);
+  EXPECT_EQ(plan_chunk({.streams = 3, .remaining = 1000, .tiles_of_64 = true}, costs).tokens, 64);
 }
 
 }  // namespace
