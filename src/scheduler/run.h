@@ -34,6 +34,8 @@ struct Scheduler::Run {
   MonotonicTime arrived{}, slot_granted{}, first_token{};
   Utf8Assembler assembler;
   turn::StopStrings stops;
+  bool stop_string = false;  // one was found
+  std::string trouble;       // why its steering failed
 
   std::int64_t size() const { return static_cast<std::int64_t>(keys.size()); }
   bool prefilling() const { return slot >= 0 && fed < prompt_tokens; }

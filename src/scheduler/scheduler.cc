@@ -12,6 +12,7 @@ namespace {
 
 constexpr Millis kStarving{60'000};          // a request that waited this long goes first
 constexpr Millis kWholePromptInterval{300};  // between two short prompts that run at once
+constexpr int kMaxAttempts = 256;            // tokens that a constraint may take back at one place
 
 double milliseconds(MonotonicTime from, MonotonicTime to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
@@ -38,12 +39,13 @@ Scheduler::Run* Scheduler::find(RunId id) const {
 
 void Scheduler::submit(RunSpec spec) {
   if (poisoned_) {
-    sink_.on_failed(spec.id, RunError::engine_failed);
+    sink_.on_failed(spec.id, RunError::engine_failed, {});
     return;
   }
   runs_.push_back(std::make_unique<Run>(std::move(spec)));
   runs_.back()->arrived = clock_.now();
   runs_.back()->order = ++arrivals_;
+  if (runs_.back()->spec.steering) runs_.back()->spec.steering->prepare();
   assign_slots();
 }
 
@@ -89,14 +91,20 @@ void Scheduler::decode_streams() {
 bool Scheduler::decode_rows_of(const std::vector<Run*>& runs) {
   rows_.clear();
   std::vector<int> last_row;
+  std::vector<std::int64_t> ends;
   std::int64_t depth = 0;
+  // Text that a constraint forces may be longer than one call takes: the rest follows with the next step.
+  const std::int64_t share =
+      std::max<std::int64_t>(1, options_.batch_tokens / static_cast<std::int64_t>(runs.size()));
   for (Run* run : runs) {
-    for (std::int64_t at = run->fed; at < run->size(); ++at) {
+    const std::int64_t end = std::min(run->size(), run->fed + share);
+    for (std::int64_t at = run->fed; at < end; ++at) {
       rows_.push_back(
           {run->keys[static_cast<std::size_t>(at)], static_cast<std::int32_t>(at), run->slot, false});
     }
-    rows_.back().logits = true;
+    rows_.back().logits = end == run->size();
     last_row.push_back(static_cast<int>(rows_.size()) - 1);
+    ends.push_back(end);
     depth = std::max(depth, run->fed);
   }
   const MonotonicTime began = clock_.now();
@@ -117,10 +125,11 @@ bool Scheduler::decode_rows_of(const std::vector<Run*>& runs) {
   }
   if (code != llama::DecodeCode::ok) return false;
   std::vector<Emission> emissions;
-  for (std::size_t i = 0; i < runs.size(); ++i) runs[i]->fed = runs[i]->size();
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i]->fed = ends[i];
   costs_.observe_decode(static_cast<int>(rows_.size()), depth, milliseconds(began, clock_.now()));
   std::vector<std::pair<Run*, Verdict>> ended;
   for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i]->fed < runs[i]->size()) continue;
     const Verdict verdict = take_token(*runs[i], last_row[i], emissions);
     if (verdict != Verdict::goes_on) ended.emplace_back(runs[i], verdict);
   }
@@ -203,33 +212,71 @@ void Scheduler::prefill_one() {
   if (verdict != Verdict::goes_on) conclude(*run, verdict);
 }
 
-Scheduler::Verdict Scheduler::take_token(Run& run, int row, std::vector<Emission>& emissions) {
-  const sampling::Sampled sampled = run.spec.sampler.sample(decoder_.logits(row), {}, run.spec.top_logprobs);
-  if (sampled.token < 0) return Verdict::broken;  // no token has a probability: the model computed nonsense
-  if (run.sampled++ == 0) run.first_token = clock_.now();
-  ++generated_tokens_;
+std::optional<sampling::Sampled> Scheduler::sample(Run& run, std::span<const float> logits) {
+  Steering* const steering = run.spec.steering.get();
+  if (steering == nullptr) return run.spec.sampler.sample(logits, {}, run.spec.top_logprobs);
+  for (int attempt = 0; attempt < kMaxAttempts; ++attempt) {
+    const auto mask = steering->mask();
+    if (!mask) {
+      run.trouble = mask.error().message;
+      return std::nullopt;
+    }
+    const sampling::Sampled sampled = run.spec.sampler.sample(logits, *mask, run.spec.top_logprobs);
+    if (sampled.token < 0 || vocabulary_.is_end(sampled.token)) return sampled;
+    const auto accepted = steering->accept(sampled.token);
+    if (!accepted) {
+      run.trouble = accepted.error().message;
+      return std::nullopt;
+    }
+    if (*accepted) return sampled;
+  }
+  run.trouble = "the constraint refused every token that it had allowed";
+  return std::nullopt;
+}
 
-  Emission emission{.id = run.spec.id, .text = {}, .tokens = 1, .logprobs = {}};
-  Verdict verdict = Verdict::goes_on;
-  bool by_string = false;
-  if (vocabulary_.is_end(sampled.token)) {
-    verdict = Verdict::stop;
+Scheduler::Verdict Scheduler::append(Run& run, Token token, Emission& emission) {
+  run.spec.sampler.accept(token);
+  run.keys.push_back(token);
+  ++run.sampled;
+  ++emission.tokens;
+  ++generated_tokens_;
+  auto out = run.stops.feed(run.assembler.feed(vocabulary_.piece(token)));
+  emission.text += out.text;
+  if (out.matched) {
+    run.stop_string = true;
+    return Verdict::stop;
+  }
+  if ((run.spec.max_tokens && run.sampled >= *run.spec.max_tokens) || run.size() > options_.context_per_slot)
+    return Verdict::length;
+  return Verdict::goes_on;
+}
+
+Scheduler::Verdict Scheduler::take_token(Run& run, int row, std::vector<Emission>& emissions) {
+  const auto sampled = sample(run, decoder_.logits(row));
+  if (!sampled) return Verdict::off_course;
+  if (sampled->token < 0) return Verdict::broken;  // no token has a probability: the model computed nonsense
+  if (run.sampled == 0) run.first_token = clock_.now();
+
+  Emission emission{.id = run.spec.id, .text = {}, .tokens = 0, .logprobs = {}};
+  Verdict verdict = Verdict::stop;
+  if (vocabulary_.is_end(sampled->token)) {
+    ++run.sampled;
+    ++emission.tokens;
+    ++generated_tokens_;
   } else {
-    run.spec.sampler.accept(sampled.token);
-    run.keys.push_back(sampled.token);
     if (run.spec.top_logprobs >= 0)
-      emission.logprobs.push_back({sampled.token, sampled.logprob, sampled.top});
-    auto out = run.stops.feed(run.assembler.feed(vocabulary_.piece(sampled.token)));
-    emission.text = std::move(out.text);
-    if (out.matched) {
-      verdict = Verdict::stop;
-      by_string = true;
-    } else if ((run.spec.max_tokens && run.sampled >= *run.spec.max_tokens) ||
-               run.size() > options_.context_per_slot) {
-      verdict = Verdict::length;
+      emission.logprobs.push_back({sampled->token, sampled->logprob, sampled->top});
+    verdict = append(run, sampled->token, emission);
+    if (Steering* const steering = run.spec.steering.get()) {
+      for (const Token token : steering->forced()) {
+        if (verdict != Verdict::goes_on) break;
+        verdict = append(run, token, emission);
+      }
+      if (verdict == Verdict::goes_on && steering->complete()) verdict = Verdict::stop;
+      if (verdict == Verdict::goes_on) steering->prepare();
     }
   }
-  if (verdict != Verdict::goes_on && !by_string) {
+  if (verdict != Verdict::goes_on && !run.stop_string) {
     // Whatever was held back can no longer become a character or a stop string.
     auto out = run.stops.feed(run.assembler.finish());
     emission.text += out.text;
@@ -240,7 +287,12 @@ Scheduler::Verdict Scheduler::take_token(Run& run, int row, std::vector<Emission
 }
 
 void Scheduler::conclude(Run& run, Verdict verdict) {
-  if (verdict == Verdict::broken) return fail_run(run, RunError::internal);
+  if (verdict == Verdict::broken) {
+    // With a constraint in force it is the constraint that left nothing to choose.
+    return fail_run(run, run.spec.steering ? RunError::constraint : RunError::internal,
+                    run.spec.steering ? "no token that the constraint allows has a probability" : "");
+  }
+  if (verdict == Verdict::off_course) return fail_run(run, RunError::constraint, run.trouble);
   RunResult result;
   result.id = run.spec.id;
   result.length = verdict == Verdict::length;
@@ -249,14 +301,16 @@ void Scheduler::conclude(Run& run, Verdict verdict) {
   result.completion_tokens = run.sampled;
   result.prompt_ms = milliseconds(run.slot_granted, run.first_token);
   result.predicted_ms = milliseconds(run.first_token, clock_.now());
+  if (run.spec.steering) result.steering = run.spec.steering->report();
   release(run);
   sink_.on_done(result);
 }
 
-void Scheduler::fail_run(Run& run, RunError error) {
+void Scheduler::fail_run(Run& run, RunError error, std::string_view detail) {
   const RunId id = run.spec.id;
+  const std::string why(detail);  // may belong to the run
   release(run);
-  sink_.on_failed(id, error);
+  sink_.on_failed(id, error, why);
 }
 
 // Takes the run out; its fed cells stay in the slot as the sticky run.

@@ -24,10 +24,10 @@
 #include "llama/llama.h"
 #include "prompt/request.h"
 #include "sampling/sampler.h"
+#include "scheduler/steering.h"
 
 namespace gezel::scheduler {
 
-using Token = std::int32_t;
 using RunId = std::uint64_t;
 
 // What the scheduler needs of a context. `llama::Context` is the real one.
@@ -63,7 +63,8 @@ struct RunSpec {
   std::optional<std::int64_t> max_tokens;  // unset: until the model stops or the window is full
   sampling::Sampler sampler;               // has accepted the prompt
   std::vector<std::string> stop;
-  int top_logprobs = -1;  // < 0: none
+  int top_logprobs = -1;               // < 0: none
+  std::unique_ptr<Steering> steering;  // null: the model is free
   prompt::Lane lane = prompt::Lane::interactive;
 };
 
@@ -86,11 +87,13 @@ struct RunResult {
   bool length = false;  // stopped by max_tokens or a full window, not by the model or a stop string
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   double prompt_ms = 0, predicted_ms = 0;  // slot to first token; first token to last
+  SteeringReport steering;
 };
 
 enum class RunError {
   cancelled,
   internal,       // the engine refused this run's rows: our bug
+  constraint,     // its steering failed, and free text is not what was asked for
   engine_failed,  // the backend failed; the worker must end
 };
 
@@ -103,7 +106,8 @@ class Sink {
   // The run's place among those waiting for a slot changed.
   virtual void on_queued(RunId id, std::int64_t ahead) = 0;
   virtual void on_done(const RunResult& result) = 0;
-  virtual void on_failed(RunId id, RunError error) = 0;
+  // `detail` says more where there is more to say.
+  virtual void on_failed(RunId id, RunError error, std::string_view detail) = 0;
 };
 
 struct Statistics {
@@ -164,12 +168,16 @@ class Scheduler {
   bool decode_rows_of(const std::vector<Run*>& runs);
   void prefill_one();
   Run* next_prompt();
-  enum class Verdict { goes_on, stop, length, broken };
-  // Samples the run's next token from a row of the last call.
+  enum class Verdict { goes_on, stop, length, broken, off_course };
+  // Samples the run's next token from a row of the last call, and adds those that must follow it.
   Verdict take_token(Run& run, int row, std::vector<Emission>& emissions);
+  // Nothing when the run's steering failed.
+  std::optional<sampling::Sampled> sample(Run& run, std::span<const float> logits);
+  // Makes a token part of the run and of what is emitted.
+  Verdict append(Run& run, Token token, Emission& emission);
   void conclude(Run& run, Verdict verdict);
   void release(Run& run);
-  void fail_run(Run& run, RunError error);
+  void fail_run(Run& run, RunError error, std::string_view detail = {});
   void poison();
   void report_queue(MonotonicTime now);
   bool before(const Run& a, const Run& b, MonotonicTime now) const;

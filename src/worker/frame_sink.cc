@@ -43,7 +43,7 @@ void FrameSink::on_done(const scheduler::RunResult& result) {
   outbox_.push(std::move(done));
 }
 
-void FrameSink::on_failed(scheduler::RunId id, scheduler::RunError error) {
+void FrameSink::on_failed(scheduler::RunId id, scheduler::RunError error, std::string_view detail) {
   protocol::Failed failed;
   failed.id = id;
   switch (error) {
@@ -55,6 +55,11 @@ void FrameSink::on_failed(scheduler::RunId id, scheduler::RunError error) {
       failed.kind = "internal";
       failed.code = "engine-internal";
       failed.message = "the engine refused to compute this request's tokens; other requests are not affected";
+      break;
+    case scheduler::RunError::constraint:
+      failed.kind = "constraint_failed";
+      failed.code = "constraint-failed";
+      failed.message = "the output could not be kept to its schema or grammar: " + std::string(detail);
       break;
     case scheduler::RunError::engine_failed:
       failed.kind = "crashed";

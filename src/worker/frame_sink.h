@@ -21,7 +21,7 @@ class FrameSink final : public scheduler::Sink {
   void on_prefill(scheduler::RunId id, std::int64_t done, std::int64_t total) override;
   void on_queued(scheduler::RunId id, std::int64_t ahead) override;
   void on_done(const scheduler::RunResult& result) override;
-  void on_failed(scheduler::RunId id, scheduler::RunError error) override;
+  void on_failed(scheduler::RunId id, scheduler::RunError error, std::string_view detail) override;
 
  private:
   void progress(scheduler::RunId id, const char* stage, std::int64_t ahead, std::int64_t done,
