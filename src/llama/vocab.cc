@@ -5,9 +5,9 @@
 #include <exception>
 #include <limits>
 
+#include "base/big_stack.h"
 #include "base/log.h"
 #include "base/utf8.h"
-#include "llama/big_stack.h"
 #include "llama/llama.h"
 
 namespace gezel::llama {

@@ -3,7 +3,7 @@
 #include <random>
 #include <sstream>
 
-#include "llama/big_stack.h"
+#include "base/big_stack.h"
 #include "llama/llama.h"
 #include "llama/test_support.h"
 

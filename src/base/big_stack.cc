@@ -1,8 +1,8 @@
-#include "llama/big_stack.h"
+#include "base/big_stack.h"
 
 #include <pthread.h>
 
-namespace gezel::llama {
+namespace gezel {
 
 bool run_on_big_stack(std::size_t stack_bytes, const std::function<void()>& work) {
   pthread_attr_t attributes;
@@ -23,4 +23,4 @@ bool run_on_big_stack(std::size_t stack_bytes, const std::function<void()>& work
   return started;
 }
 
-}  // namespace gezel::llama
+}  // namespace gezel
