@@ -27,8 +27,9 @@ endforeach()
 if(NOT EXISTS "${GEZEL_BRIDGE_LIBRARY}")
   message(FATAL_ERROR "GEZEL_BRIDGE_LIBRARY is not set; configure through `make build`, which builds the Rust bridge first")
 endif()
+get_filename_component(GEZEL_BRIDGE_FOLDER "${GEZEL_BRIDGE_LIBRARY}" DIRECTORY)  # llguidance.h lies beside the library
 add_library(gezel_bridge STATIC IMPORTED)
 set_target_properties(gezel_bridge PROPERTIES
   IMPORTED_LOCATION "${GEZEL_BRIDGE_LIBRARY}"
-  INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_SOURCE_DIR}/bridge/include"
+  INTERFACE_INCLUDE_DIRECTORIES "${CMAKE_SOURCE_DIR}/bridge/include;${GEZEL_BRIDGE_FOLDER}"
   INTERFACE_LINK_LIBRARIES "Threads::Threads;m;dl")
