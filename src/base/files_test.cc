@@ -5,19 +5,15 @@
 #include <unistd.h>
 
 #include "base/ids.h"
+#include "base/test_folder.h"
 
 namespace gezel {
 namespace {
 
 class FilesTest : public testing::Test {
  protected:
-  FilesTest() {
-    SystemEntropy entropy;
-    folder_ = fs::temp_directory_path() / ("gezel-files-" + random_token(entropy, 9));
-    fs::create_directory(folder_);
-  }
-  ~FilesTest() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  TestFolder here_;
+  const fs::path& folder_ = here_.path();
 };
 
 TEST_F(FilesTest, WritesWithExactlyTheModeAsked) {

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "base/test_folder.h"
 #include "cli/environment.h"
 
 namespace gezel::cli {
@@ -120,6 +121,7 @@ class TestWorld {
   Environment env;
 
  private:
+  TestFolder home_;
   SystemClock clock_;
   SystemEntropy entropy_;
 };

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -29,8 +28,7 @@ std::vector<std::string> event_reply(const std::vector<std::string>& events) {
 }
 
 TestWorld::TestWorld() {
-  std::string folder = (fs::temp_directory_path() / "gezel-cli-XXXXXX").string();
-  env.home = ::mkdtemp(folder.data());
+  env.home = home_.path();
   env.version = "9.8.7";
   env.executable = env.home / "bin" / "gezel";
   env.out = &out;
@@ -43,8 +41,6 @@ TestWorld::TestWorld() {
 
 TestWorld::~TestWorld() {
   ::close(env.input);
-  std::error_code ignored;
-  fs::remove_all(env.home, ignored);
 }
 
 void TestWorld::point_to(const FakeDaemon& daemon) {

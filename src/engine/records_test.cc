@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "base/json.h"
+#include "base/test_folder.h"
 #include "engine/incidents.h"
 #include "engine/orphans.h"
 #include "engine/quarantine.h"
@@ -15,12 +16,6 @@ namespace {
 
 class Records : public testing::Test {
  protected:
-  Records() {
-    std::string pattern = (fs::temp_directory_path() / "gezel-records-XXXXXX").string();
-    folder = mkdtemp(pattern.data());
-  }
-  ~Records() override { fs::remove_all(folder); }
-
   ExitSnapshot crash(int signal, bool reached_ready = false) const {
     ExitSnapshot s;
     s.pid = 7;
@@ -32,7 +27,8 @@ class Records : public testing::Test {
   }
   std::string text(const fs::path& path) const { return read_file(path).value_or(""); }
 
-  fs::path folder;
+  TestFolder here;
+  const fs::path& folder = here.path();
   ManualClock clock;
 };
 

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/ids.h"
+#include "base/test_folder.h"
 #include "engine_llama/model_source.h"
 
 namespace gezel::engine_llama {
@@ -102,9 +103,8 @@ TEST(LaunchPlan, AFileThatCannotBeReachedIsNoVerdictAboutIt) {
 TEST(ModelSource, AsksTheStoreWithAndWithoutTheFamily) {
   SystemClock clock;
   SystemEntropy entropy;
-  std::string pattern = (fs::temp_directory_path() / "gezel-models-XXXXXX").string();
-  const fs::path home = mkdtemp(pattern.data());
-  models::ModelStore store(home, clock, entropy);
+  const TestFolder home;
+  models::ModelStore store(home.path(), clock, entropy);
   models::ImportRequest request;
   request.path = test_model("SmolLM2-135M-Instruct.Q4_1.gguf").string();
   request.id = "smol";
@@ -123,7 +123,6 @@ TEST(ModelSource, AsksTheStoreWithAndWithoutTheFamily) {
   EXPECT_TRUE(source->verify(model, [] { return true; }));
   EXPECT_EQ(source->find()->integrity, models::Integrity::unchanged);
   EXPECT_EQ(make_model_source(store, "other")->find().error().code, "model_not_found");
-  fs::remove_all(home);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/files.h"
-#include "base/ids.h"
+#include "base/test_folder.h"
 
 namespace gezel::engine_llama {
 namespace {
@@ -17,13 +17,6 @@ using Names = std::vector<std::string>;
 // A program that answers --self-test with a given report and counts how often it was asked.
 class SelfTestRecord : public Test {
  protected:
-  SelfTestRecord() {
-    SystemEntropy entropy;
-    home_ = fs::temp_directory_path() / ("gezel-self-test-" + random_token(entropy, 9));
-    fs::create_directory(home_);
-  }
-  ~SelfTestRecord() override { fs::remove_all(home_); }
-
   fs::path engine(const std::string& body) {
     const fs::path path = home_ / "engine";
     fs::remove(path);
@@ -36,7 +29,8 @@ class SelfTestRecord : public Test {
     return text ? text->size() / std::string("asked\n").size() : 0;
   }
 
-  fs::path home_;
+  TestFolder here_;
+  const fs::path& home_ = here_.path();
   static constexpr const char* kReport =
       "echo noise; echo '{\"ok\":false,\"failing_buffer_types\":[\"AMX\"],\"rows\":[]}'; exit 1";
 };

@@ -17,6 +17,7 @@
 #include <csignal>
 
 #include "base/log.h"
+#include "base/test_folder.h"
 #include "engine_llama/embedded_core.h"
 
 namespace gezel::engine_llama {
@@ -208,8 +209,7 @@ class EngineTest : public testing::Test {
  protected:
   EngineTest() {
     setup_logging({.level = LogLevel::error, .file = "/dev/null"});
-    std::string pattern = (fs::temp_directory_path() / "gezel-engine-XXXXXX").string();
-    options.home = mkdtemp(pattern.data());
+    options.home = home.path();
     options.engine_program = "/nowhere/gezel-engine";
     models->facts.model.weights = "/models/m.gguf";
     models->facts.model.files = {"/models/m.gguf"};
@@ -218,7 +218,6 @@ class EngineTest : public testing::Test {
   ~EngineTest() override {
     engine.reset();
     settle();
-    fs::remove_all(options.home);
   }
 
   void make() {
@@ -339,6 +338,7 @@ class EngineTest : public testing::Test {
     return out;
   }
 
+  TestFolder home;
   asio::io_context io;
   ManualClock clock;
   std::shared_ptr<engine::ManualTimers> timers = std::make_shared<engine::ManualTimers>(clock);

@@ -9,18 +9,13 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "base/test_folder.h"
 
 namespace gezel::engine_llama {
 namespace {
 
 class Launching : public testing::Test {
  protected:
-  Launching() {
-    std::string pattern = (fs::temp_directory_path() / "gezel-launch-XXXXXX").string();
-    folder = mkdtemp(pattern.data());
-  }
-  ~Launching() override { fs::remove_all(folder); }
-
   Result<std::unique_ptr<WorkerProcess>> launch(const std::string& script) {
     const auto program = folder / "program";
     EXPECT_TRUE(write_file_atomic(program, "#!/bin/sh\n" + script, 0700));
@@ -43,7 +38,8 @@ class Launching : public testing::Test {
   }
 
   boost::asio::io_context io;
-  fs::path folder;
+  TestFolder here;
+  const fs::path& folder = here.path();
 };
 
 TEST_F(Launching, TheChildTalksOnDescriptor3WithoutOurEngineVariables) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/test_folder.h"
 #include "gguf/test_file.h"
 
 namespace gezel::gguf {
@@ -42,23 +43,6 @@ std::filesystem::path cached_model(const char* name) {
       cache && *cache ? cache : std::filesystem::path(std::getenv("HOME")) / ".cache";
   return base / "gezel-inference" / "models" / name;
 }
-
-// A folder that goes with the test.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "gguf-test-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 TEST(GgufMetadata, ReadsTheStarterModel) {
   const auto m = read_metadata(cached_model("SmolLM2-135M-Instruct.Q4_1.gguf"));
@@ -344,7 +328,7 @@ TEST(GgufMalformed, HostileKeysArePrintedSafely) {
 }
 
 TEST(GgufFile, MessagesNameTheFileWithoutItsFolder) {
-  const Folder folder;
+  const TestFolder folder;
   const auto empty = read_metadata(folder.write("empty.gguf", ""));
   EXPECT_THAT(empty.error().message, AllOf(HasSubstr("empty.gguf is empty"), Not(HasSubstr("gguf-test-"))));
   const auto missing = read_metadata(folder.write("x", "").parent_path() / "missing.gguf");
@@ -371,7 +355,7 @@ TestFile shard(std::uint32_t number, std::uint32_t count) {
 }
 
 TEST(GgufSplit, AllShardsAreSummed) {
-  const Folder folder;
+  const TestFolder folder;
   const auto first = folder.write("m-00001-of-00002.gguf", shard(0, 2).bytes());
   folder.write("m-00002-of-00002.gguf", shard(1, 2).bytes());
   const auto m = read_model(first);
@@ -383,7 +367,7 @@ TEST(GgufSplit, AllShardsAreSummed) {
 }
 
 TEST(GgufSplit, WithAShardMissingMetadataIsReadAndTheModelIsNot) {
-  const Folder folder;
+  const TestFolder folder;
   const auto first = folder.write("m-00001-of-00003.gguf", shard(0, 3).bytes());
   folder.write("m-00002-of-00003.gguf", shard(1, 3).bytes());
   const auto m = read_metadata(first);
@@ -394,7 +378,7 @@ TEST(GgufSplit, WithAShardMissingMetadataIsReadAndTheModelIsNot) {
 }
 
 TEST(GgufSplit, ALaterShardIsRefusedNamingTheFirst) {
-  const Folder folder;
+  const TestFolder folder;
   folder.write("m-00001-of-00002.gguf", shard(0, 2).bytes());
   const auto second = folder.write("m-00002-of-00002.gguf", shard(1, 2).bytes());
   EXPECT_THAT(read_model(second).error().message,
@@ -402,7 +386,7 @@ TEST(GgufSplit, ALaterShardIsRefusedNamingTheFirst) {
 }
 
 TEST(GgufSplit, NumbersThatDisagreeAreRefused) {
-  const Folder folder;
+  const TestFolder folder;
   const auto first = folder.write("m-00001-of-00002.gguf", shard(0, 2).bytes());
   folder.write("m-00002-of-00002.gguf", shard(0, 2).bytes());
   EXPECT_THAT(read_model(first).error().message,

@@ -18,7 +18,6 @@ using ::testing::Not;
 using testing::read_whole;
 using testing::smollm;
 using testing::smollm_path;
-using testing::TempFolder;
 
 // Loads what must not load, and checks what every such error promises.
 Error refused(const std::filesystem::path& path) {
@@ -59,7 +58,7 @@ class DamagedFile : public ::testing::Test {
     original = nullptr;
   }
   static const std::string* original;
-  TempFolder folder;
+  TestFolder folder;
 };
 const std::string* DamagedFile::original = nullptr;
 
@@ -196,7 +195,7 @@ TEST_F(DamagedFile, TruncatedFileIsRefusedWhereverItEnds) {
 
 // Only the metadata and tensor table are copied (the data is a hole in the file): 30 damaged files take no
 // time.
-std::filesystem::path write_head(const TempFolder& folder, std::string_view head, std::size_t size) {
+std::filesystem::path write_head(const TestFolder& folder, std::string_view head, std::size_t size) {
   const auto path = folder.write("damaged.gguf", head);
   std::filesystem::resize_file(path, size);
   return path;

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/test_folder.h"
 #include "llama/llama.h"
 
 namespace gezel::llama::testing {
@@ -62,29 +63,5 @@ inline const Model& gemma() {
   static const auto model = load_or_die(gemma_path());
   return *model;
 }
-
-// A folder of its own, removed with its content.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gezel-llama-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) std::abort();
-    path_ = pattern;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path write(const std::string& name, std::string_view content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace gezel::llama::testing

@@ -1,11 +1,10 @@
 // models/test_home.h
 //
-// A home of its own for every test, and small model files to install.
+// A store in a home of its own for every test, and small model files to install.
 #pragma once
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -13,6 +12,7 @@
 #include "base/files.h"
 #include "base/ids.h"
 #include "base/json.h"
+#include "base/test_folder.h"
 #include "gguf/test_file.h"
 #include "models/store.h"
 
@@ -27,33 +27,6 @@ class CountingEntropy final : public Entropy {
 
  private:
   std::atomic<unsigned char> next_ = 1;
-};
-
-class TestFolder {
- public:
-  TestFolder() {
-    SystemEntropy entropy;
-    path_ = fs::path(::testing::TempDir()) / ("gezel-" + new_uuid(entropy));
-    fs::create_directories(path_);
-    path_ = fs::canonical(path_);
-  }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
-  fs::path write(const fs::path& name, std::string_view content) const {
-    const fs::path file = path_ / name;
-    fs::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary | std::ios::trunc) << content;
-    return file;
-  }
-
- private:
-  fs::path path_;
 };
 
 // A complete, tiny model. `fill` makes files differ.

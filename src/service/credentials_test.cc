@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "base/test_folder.h"
 #include "models/test_home.h"
 #include "service/token_file.h"
 
@@ -11,7 +12,6 @@ namespace gezel::service {
 namespace {
 
 using models::testing::CountingEntropy;
-using models::testing::TestFolder;
 using ::testing::HasSubstr;
 
 constexpr std::string_view kGood =

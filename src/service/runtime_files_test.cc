@@ -10,12 +10,12 @@
 
 #include <fstream>
 
-#include "models/test_home.h"
+#include "base/test_folder.h"
+#include "service/os.h"
 
 namespace gezel::service {
 namespace {
 
-using models::testing::TestFolder;
 using ::testing::HasSubstr;
 
 // A process that only waits, until this object goes.

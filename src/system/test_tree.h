@@ -2,35 +2,25 @@
 //
 // A made-up machine: a folder that stands for "/" in tests.
 #pragma once
-#include <stdlib.h>
-
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
+
+#include "base/test_folder.h"
 
 namespace gezel::system::testing {
 
 class TestTree {
  public:
-  TestTree() {
-    std::string name = (std::filesystem::temp_directory_path() / "system-test-XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~TestTree() { std::filesystem::remove_all(root_); }
-  TestTree(const TestTree&) = delete;
-  TestTree& operator=(const TestTree&) = delete;
-
-  const std::filesystem::path& root() const { return root_; }
+  const std::filesystem::path& root() const { return folder_.path(); }
   TestTree& file(std::string_view path, std::string_view content) {
-    const std::filesystem::path target = root_ / path;
-    std::filesystem::create_directories(target.parent_path());
-    std::ofstream(target, std::ios::binary) << content;
+    folder_.write(path, content);
     return *this;
   }
   TestTree& link(std::string_view path, std::string_view target) {
-    std::filesystem::create_directories((root_ / path).parent_path());
-    std::filesystem::create_symlink(target, root_ / path);
+    const std::filesystem::path name = root() / path;
+    std::filesystem::create_directories(name.parent_path());
+    std::filesystem::create_symlink(target, name);
     return *this;
   }
 
@@ -63,7 +53,7 @@ class TestTree {
   }
 
  private:
-  std::filesystem::path root_;
+  TestFolder folder_;
 };
 
 inline std::string gib(double value) {

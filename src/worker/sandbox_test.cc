@@ -30,6 +30,7 @@
 #include <thread>
 
 #include "base/process.h"
+#include "base/test_folder.h"
 #include "llama/llama.h"
 #include "system/process_usage.h"
 
@@ -46,8 +47,6 @@ int outcome(long result) {
 // A model, a neighbour that is none of the worker's business, a cache folder and a server that listens.
 struct World {
   World() {
-    std::string name = (fs::temp_directory_path() / "sandbox-test-XXXXXX").string();
-    folder = mkdtemp(name.data());
     model = (folder / "model.gguf").string();
     secret = (folder / "secret.txt").string();
     cache = (folder / "cache").string();
@@ -55,8 +54,8 @@ struct World {
     std::ofstream(secret) << "secret";
     fs::create_directory(cache);
   }
-  ~World() { fs::remove_all(folder); }
-  fs::path folder;
+  TestFolder here;
+  const fs::path& folder = here.path();
   std::string model, secret, cache;
 };
 
@@ -490,7 +489,7 @@ TEST(Sandbox, AMissingModelFileIsNamedWithoutItsFolder) {
     const auto result = restrict_files({world.model, (world.folder / "gone.gguf").string()}, "");
     const bool named = !result && result.error().code == "model-invalid" &&
                        result.error().message.find("gone.gguf cannot be opened") != std::string::npos &&
-                       result.error().message.find("sandbox-test-") == std::string::npos;
+                       result.error().message.find("gezel-test-") == std::string::npos;
     r["named"] = named ? 1 : 0;
   });
   EXPECT_EQ(report["named"], 1);
