@@ -45,9 +45,9 @@ class Response {
   virtual asio::awaitable<bool> write(std::string chunk) = 0;
   virtual asio::awaitable<void> end_stream() = 0;
   virtual bool started() const = 0;
-  // Calls `on_cancel` at most once, when the client disappears (for sockets: the peer closed or reset) or the
-  // service stops before the answer is complete. At once when that already happened. An empty function
-  // withdraws it.
+  // Calls `on_cancel` at most once, when the client disappears (for sockets: the connection broke; a client
+  // that only stopped sending is still there) or the service stops before the answer is complete. At once
+  // when that already happened. An empty function withdraws it.
   virtual void on_cancel(std::function<void(CancelReason)> on_cancel) = 0;
 };
 

@@ -8,7 +8,7 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
-#include "base/log.h"
+#include "http/os.h"
 #include "http/wire.h"
 
 namespace gezel::http {
@@ -23,6 +23,8 @@ constexpr std::size_t kHeadPiece = 4 * kKiB;
 constexpr std::size_t kBodyPiece = 64 * kKiB;
 // Requests that a client sends before it has read the answer: more than this waits in the kernel.
 constexpr std::size_t kPipelined = 64 * kKiB;
+// What every answer begins with.
+constexpr std::string_view kVersion = "HTTP/1.1 ";
 // A refused request with a body up to this is read to its end, so that the connection stays usable.
 constexpr std::uint64_t kSkippedBody = 64 * kKiB;
 
@@ -93,6 +95,14 @@ class SocketResponse final : public api::Response {
 
   bool started() const override { return started_; }
   bool finished() const { return finished_; }
+  // The client ended its side: bytes that the answer will have in any case are sent now (connection.h).
+  void probe() {
+    if (!started_ && ahead_ == 0) {
+      ahead_ = connection_.send_ahead(kVersion);
+    } else if (started_ && !finished_ && !http_1_0_ && !head_only_) {
+      connection_.send_ahead("0");  // of the next chunk's size
+    }
+  }
   void on_cancel(std::function<void(api::CancelReason)> on_cancel) override {
     connection_.on_cancel(std::move(on_cancel));
   }
@@ -105,11 +115,12 @@ class SocketResponse final : public api::Response {
     } else if (http_1_0_) {
       headers.emplace_back("connection", "keep-alive");
     }
-    return response_head(status, headers);
+    return response_head(status, headers).substr(ahead_);
   }
 
   Connection& connection_;
   const bool head_only_, http_1_0_;
+  std::size_t ahead_ = 0;  // bytes of the head that were sent before it
   bool started_ = false, finished_ = false;
 };
 
@@ -185,6 +196,7 @@ asio::awaitable<bool> Connection::serve_one() {
 asio::awaitable<void> Connection::answer(Admission admission, api::Request request, const Parser& parser) {
   SocketResponse response(*this, request.method == "HEAD", parser.get().version() < 11);
   cancelled_.reset();
+  answering_ = &response;
   const auto id = context_.open.add([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->cancel(api::CancelReason::stopping);
   });
@@ -192,6 +204,7 @@ asio::awaitable<void> Connection::answer(Admission admission, api::Request reque
   context_.open.remove(id);
   on_cancel_ = {};
   co_await stop_watching();
+  answering_ = nullptr;
   // An answer that has no end cannot be followed by another.
   if (!response.finished()) last_ = true;
 }
@@ -327,26 +340,39 @@ asio::awaitable<bool> Connection::write_all(std::string bytes) {
   error_code error;
   // Nearly always the kernel takes it all at once, and then no detour through the event loop is needed.
   std::size_t sent = socket_.write_some(asio::buffer(bytes), error);
-  while (sent < bytes.size() || error) {
+  while (!gone_ && (sent < bytes.size() || error)) {
     if (error && error != asio::error::would_block && error != asio::error::try_again) {
       gone_ = true;
-      co_return false;
+      break;
     }
+    writing_ = true;
     arm(steady_clock::now() + context_.limits.write_stall);
     const auto [failed, count] =
         co_await socket_.async_write_some(asio::buffer(bytes.data() + sent, bytes.size() - sent), kQuietly);
     disarm();
+    writing_ = false;
     sent += count;
     error = count > 0 ? error_code() : failed;
-    if (gone_) co_return false;
   }
-  co_return true;
+  co_return !gone_;
+}
+
+std::size_t Connection::send_ahead(std::string_view bytes) {
+  // What is under way already does the same.
+  if (gone_ || writing_) return 0;
+  error_code error;
+  const std::size_t sent = socket_.write_some(asio::buffer(bytes), error);
+  if (error && error != asio::error::would_block && error != asio::error::try_again) on_gone();
+  return sent;
 }
 
 void Connection::on_cancel(std::function<void(api::CancelReason)> on_cancel) {
   on_cancel_ = std::move(on_cancel);
   if (!on_cancel_) return;
+  // Also where an earlier request of this connection saw the end of what the client sends.
+  if (ended_ && answering_ != nullptr) answering_->probe();
   if (gone_) cancelled_ = api::CancelReason::client_gone;
+  if (!on_cancel_) return;
   if (cancelled_) {
     std::exchange(on_cancel_, {})(*cancelled_);
   } else {
@@ -359,30 +385,52 @@ void Connection::cancel(api::CancelReason reason) {
   if (on_cancel_) std::exchange(on_cancel_, {})(reason);
 }
 
-// Only reading tells whether the client is still there. What it sends meanwhile is the next request and stays
-// in the buffer; when that is full, a client that goes away is noticed at the next write.
+void Connection::on_gone() {
+  gone_ = true;
+  cancel(api::CancelReason::client_gone);
+}
+
+// Reading tells when the client stops sending. What it sends meanwhile is the next request and stays in the
+// buffer. After its end, or when the buffer is full, only a broken connection is waited for.
 void Connection::watch() {
-  if (watching_ || watch_ends_ || gone_ || buffer_.size() >= kPipelined) return;
+  if (watching_ || watch_ends_ || gone_) return;
   watching_ = true;
-  socket_.async_read_some(
-      buffer_.prepare(kHeadPiece),
-      asio::bind_cancellation_slot(watch_cancel_.slot(),
-                                   [self = shared_from_this()](error_code error, std::size_t count) {
-                                     self->watching_ = false;
-                                     self->buffer_.commit(count);
-                                     if (self->watch_ends_) {
-                                       // A client's end that arrived in this very moment is found by the next
-                                       // read.
-                                       self->watch_done_.cancel();
-                                     } else if (!error) {
-                                       self->watch();
-                                     } else if (error != asio::error::operation_aborted) {
-                                       self->gone_ = true;
-                                       self->cancel(api::CancelReason::client_gone);
-                                     } else {
-                                       self->watch();  // a write's deadline cancels everything that waits
-                                     }
-                                   }));
+  const auto self = shared_from_this();
+  if (ended_ || buffer_.size() >= kPipelined) {
+    socket_.async_wait(asio::socket_base::wait_error,
+                       asio::bind_cancellation_slot(watch_cancel_.slot(), [self](error_code error) {
+                         if (!error && os::is_broken(self->socket_.native_handle()))
+                           error = asio::error::connection_reset;
+                         self->on_watched(error, 0);
+                       }));
+  } else {
+    socket_.async_read_some(
+        buffer_.prepare(kHeadPiece),
+        asio::bind_cancellation_slot(watch_cancel_.slot(), [self](error_code error, std::size_t count) {
+          self->on_watched(error, count);
+        }));
+  }
+}
+
+void Connection::on_watched(error_code error, std::size_t count) {
+  watching_ = false;
+  buffer_.commit(count);
+  if (watch_ends_) {
+    // A client's end that arrived in this very moment is found by the next read.
+    watch_done_.cancel();
+  } else if (!error && count == 0) {
+    // Woken by something else (urgent data): waiting on would wake at once, for ever. A client that goes away
+    // is then noticed at the next write.
+  } else if (!error || error == asio::error::operation_aborted) {
+    watch();  // a write's deadline cancels everything that waits
+  } else if (error == asio::error::eof) {
+    ended_ = true;
+    if (buffer_.size() == 0) last_ = true;
+    answering_->probe();
+    watch();
+  } else {
+    on_gone();
+  }
 }
 
 asio::awaitable<void> Connection::stop_watching() {

@@ -2,6 +2,13 @@
 //
 // One client connection: reads requests within the limits, lets the router answer them, notices when the
 // client goes away. Internal to the listener.
+//
+// The end of what a client sends (a FIN) is not the end of the client: `nc -N` and scripts that shut down
+// their sending side still read the answer, while a client that was aborted closed its socket, and on the
+// wire both look the same. What tells them apart is what comes back: data for a closed socket is answered by
+// a reset. So when the FIN arrives, the bytes that the answer must have next in any case are sent ahead (the
+// protocol version, or a leading zero of a chunk's size). Nobody who reads sees a difference, and whoever is
+// gone says so at once.
 #pragma once
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -23,6 +30,8 @@ struct ConnectionContext {
   const Clock& clock;
   ListenerLimits limits;
 };
+
+class SocketResponse;
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -59,6 +68,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Watching the socket for the client's end while a handler runs.
   void watch();
+  void on_watched(boost::system::error_code error, std::size_t count);
+  void on_gone();
+  // Sends what a suspended answer will begin with. Returns how many bytes left.
+  std::size_t send_ahead(std::string_view bytes);
   asio::awaitable<void> stop_watching();
   void on_cancel(std::function<void(api::CancelReason)> on_cancel);
   void cancel(api::CancelReason reason);
@@ -78,7 +91,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool fresh_ = true;  // no request has arrived yet
   bool last_ = false;  // the running answer is the last
   bool gone_ = false;  // the client is gone, or we dropped it
+  bool ended_ = false;    // the client sends nothing more; it may still read
+  bool writing_ = false;  // bytes of an answer wait for the socket
 
+  SocketResponse* answering_ = nullptr;  // while a handler runs
   bool watching_ = false, watch_ends_ = false;
   asio::cancellation_signal watch_cancel_;
   asio::steady_timer watch_done_;

@@ -15,6 +15,7 @@ namespace gezel::http::test {
 namespace {
 
 using asio::ip::tcp;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -84,6 +85,8 @@ class Client {
     socket_.set_option(asio::socket_base::linger(true, 0), ignored);
     socket_.close(ignored);
   }
+  // All is said, and the answer is still read: what `nc -N` does.
+  void half_close() { socket_.shutdown(tcp::socket::shutdown_send); }
   void close() { socket_.close(); }
 
  private:
@@ -147,6 +150,25 @@ class ListenerTest : public RouterTest {
       EXPECT_EQ(test.open.size(), 0U);
     }(*this, conversation));
   }
+
+  // The engine was asked so many times for its next event, and has none.
+  asio::awaitable<void> engine_is_asked(int times) {
+    const auto script = inference.script;
+    co_await script->bell.wait([&] {
+      if (script->asked < times) asio::post(loop, [script] { script->bell.ring(); });
+      return script->asked >= times;
+    });
+  }
+  // A new request for each kind of answer and of protocol.
+  struct Kind {
+    bool stream, old;
+    std::string request() const {
+      std::string text = chat_request(stream ? R"(,"stream":true)" : "");
+      if (old) text.replace(text.find("HTTP/1.1"), 8, "HTTP/1.0");
+      return text;
+    }
+  };
+  static constexpr Kind kKinds[] = {{false, false}, {true, false}, {false, true}, {true, true}};
 
   OpenRequests open{loop.get_executor()};
   std::unique_ptr<Listener> listener;
@@ -370,16 +392,102 @@ TEST_F(ListenerTest, AClientThatDropsItsConnectionCancelsItsGeneration) {
     talk([&](Client& client) -> asio::awaitable<void> {
       co_await client.send(chat_request(stream ? R"(,"stream":true)" : ""));
       if (stream) co_await client.wait_for("assistant");
-      co_await inference.script->bell.wait([&] {
-        // Two calls of next(): the engine was asked and is silent now.
-        if (inference.script->asked < 2) asio::post(loop, [&] { inference.script->bell.ring(); });
-        return inference.script->asked >= 2;
-      });
+      co_await engine_is_asked(2);
       client.drop();
       co_await inference.script->bell.wait([&] { return inference.script->cancelled; });
     });
     EXPECT_TRUE(inference.script->destroyed);
   }
+}
+
+TEST_F(ListenerTest, AClientThatClosesInASilenceCancelsItsGeneration) {
+  for (const bool stream : {true, false}) {
+    for (const bool started : {true, false}) {
+      inference.script = std::make_shared<Script>(loop.get_executor());
+      if (started) inference.script->push(engine::Started{});
+      talk([&](Client& client) -> asio::awaitable<void> {
+        co_await client.send(chat_request(stream ? R"(,"stream":true)" : ""));
+        if (stream && started) co_await client.wait_for("\n\n");
+        co_await engine_is_asked(started ? 2 : 1);
+        client.close();  // everything was read: the client's end is a FIN, not a reset
+        co_await inference.script->bell.wait([&] { return inference.script->cancelled; });
+      });
+      EXPECT_TRUE(inference.script->destroyed);
+    }
+  }
+}
+
+TEST_F(ListenerTest, AClientThatOnlyStopsSendingIsAnswered) {
+  for (const Kind kind : kKinds) {
+    SCOPED_TRACE(kind.request());
+    inference.script = std::make_shared<Script>(loop.get_executor());
+    inference.script->push(engine::Started{});
+    talk([&](Client& client) -> asio::awaitable<void> {
+      co_await client.send(kind.request());
+      client.half_close();
+      co_await engine_is_asked(2);
+      inference.script->push(text("Hello"));
+      inference.script->push(done());
+      const std::string answer = co_await client.read_to_end();
+      EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+      // A stream's head may have left before the client's end was seen.
+      EXPECT_THAT(answer, HasSubstr(kind.stream ? "data: [DONE]\n\n" : "connection: close\r\n"));
+      EXPECT_THAT(answer, HasSubstr(R"("content":"Hello")"));
+    });
+    EXPECT_FALSE(inference.script->cancelled);
+  }
+}
+
+TEST_F(ListenerTest, AClientThatStopsSendingInAStreamGetsTheRestOfIt) {
+  inference.script->push(engine::Started{});
+  talk([&](Client& client) -> asio::awaitable<void> {
+    co_await client.send(chat_request(R"(,"stream":true)"));
+    co_await engine_is_asked(2);
+    client.half_close();
+    inference.script->push(text("Hello"));
+    co_await engine_is_asked(3);
+    inference.script->push(done());
+    const Answer answer = co_await client.read();
+    EXPECT_THAT(answer.body, HasSubstr(R"("content":"Hello")"));
+    EXPECT_THAT(answer.body, EndsWith("data: [DONE]\n\n"));
+    EXPECT_TRUE(co_await client.closed());
+  });
+}
+
+TEST_F(ListenerTest, ARefusalReachesAClientThatStoppedSending) {
+  talk([&](Client& client) -> asio::awaitable<void> {
+    co_await client.send(chat_request());
+    client.half_close();
+    co_await engine_is_asked(1);
+    inference.script->push(engine::Failed{engine_failure("context-overflow", 400, "too long")});
+    EXPECT_THAT(co_await client.read_to_end(), StartsWith("HTTP/1.1 400 Bad Request\r\n"));
+  });
+}
+
+TEST_F(ListenerTest, EveryPipelinedRequestOfAClientThatStoppedSendingIsAnswered) {
+  for (int i = 0; i < 2; ++i) {
+    inference.script->push(engine::Started{});
+    inference.script->push(done());
+  }
+  talk([&](Client& client) -> asio::awaitable<void> {
+    co_await client.send(chat_request() + chat_request() + std::string(kHealth));
+    client.half_close();
+    EXPECT_EQ((co_await client.read()).status, 200);
+    EXPECT_EQ((co_await client.read()).status, 200);
+    EXPECT_EQ((co_await client.read()).body, kHealthBody);
+    EXPECT_TRUE(co_await client.closed());
+  });
+}
+
+TEST_F(ListenerTest, AHalfRequestOfAClientThatStoppedSendingIsNotAnswered) {
+  talk([&](Client& client) -> asio::awaitable<void> {
+    std::string half = chat_request();
+    half.pop_back();
+    co_await client.send(std::move(half));
+    client.half_close();
+    EXPECT_TRUE(co_await client.closed());
+  });
+  EXPECT_FALSE(inference.last);
 }
 
 TEST_F(ListenerTest, ASlowReaderSlowsItsOwnGenerationOnly) {

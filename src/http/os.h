@@ -13,5 +13,7 @@ void ignore_broken_pipes();
 // stays.
 void raise_descriptor_limit();
 Fd duplicate_stdin();
+// The connection was reset, or both of its directions are closed. False for a peer that only stopped sending.
+bool is_broken(int socket);
 
 }  // namespace gezel::http::os

@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -26,6 +27,11 @@ void raise_descriptor_limit() {
 
 Fd duplicate_stdin() {
   return Fd(::dup(STDIN_FILENO));
+}
+
+bool is_broken(int socket) {
+  pollfd state{.fd = socket, .events = 0, .revents = 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP | POLLNVAL)) != 0;
 }
 
 }  // namespace gezel::http::os
