@@ -32,6 +32,10 @@ bool is_letter(char c) {
   return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
 
+double seconds(Millis time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 char first_byte(const beast::flat_buffer& buffer) {
   return *static_cast<const char*>(buffer.data().data());
 }
@@ -244,6 +248,9 @@ asio::awaitable<Connection::Outcome> Connection::read_head(Parser& parser) {
 }
 
 asio::awaitable<Connection::Outcome> Connection::read_body(Parser& parser) {
+  const auto& limits = context_.limits;
+  const Time begin = steady_clock::now();
+  std::uint64_t arrived = 0;
   while (!parser.is_done()) {
     if (buffer_.size() > 0) {
       error_code error;
@@ -252,10 +259,15 @@ asio::awaitable<Connection::Outcome> Connection::read_body(Parser& parser) {
       if (error && error != beast::http::error::need_more) co_return Outcome::malformed;
       if (!error) continue;
       // What the parser waits for is a chunk's first line or the trailer; neither may grow without end.
-      if (buffer_.size() > context_.limits.header_bytes) co_return Outcome::malformed;
+      if (buffer_.size() > limits.header_bytes) co_return Outcome::malformed;
     }
-    const Outcome outcome = co_await read_more(kBodyPiece, steady_clock::now() + context_.limits.body_stall);
+    // A pause has its limit, and so has a body that never pauses but never gets anywhere either.
+    const Time due = begin + limits.body_grace + Millis(arrived * 1000 / limits.body_rate_bytes);
+    const std::size_t before = buffer_.size();
+    const Outcome outcome =
+        co_await read_more(kBodyPiece, std::min(steady_clock::now() + limits.body_stall, due));
     if (outcome != Outcome::ok) co_return outcome;
+    arrived += buffer_.size() - before;
   }
   co_return Outcome::ok;
 }
@@ -295,8 +307,13 @@ asio::awaitable<void> Connection::refuse(Outcome outcome, std::uint64_t body_lim
     case Outcome::closed:
       co_return;
     case Outcome::timeout:
-      error = api::invalid_request("request_timeout",
-                                   "the request did not arrive in time; send it without pauses");
+      error = api::invalid_request(
+          "request_timeout",
+          fmt::format(
+              "the request did not arrive in time: its head may take {} s; its body may pause for {} s, "
+              "and after the first {} s it must average {} bytes per second",
+              seconds(context_.limits.header_wait), seconds(context_.limits.body_stall),
+              seconds(context_.limits.body_grace), context_.limits.body_rate_bytes));
       error.status = 408;
       break;
     case Outcome::too_large:

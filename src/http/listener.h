@@ -24,8 +24,11 @@ struct ListenerLimits {
   std::size_t header_fields = 100;
   Millis header_wait{
       10'000};  // from the first byte of a request (of a new connection: from its start) to its last header
-  Millis body_stall{30'000};       // without a byte of the body
-  Millis write_stall{600'000};     // a client that reads nothing of its answer for this long is gone
+  Millis body_stall{30'000};  // without a byte of the body
+  // However steadily it comes, after `body_grace` a body must have averaged so many bytes per second since.
+  Millis body_grace{30'000};
+  std::uint64_t body_rate_bytes = 1 * kKiB;
+  Millis write_stall{60'000};  // bytes wait and the socket takes none: the client does not read, and is cut
   Millis keep_alive{75'000};       // between two requests
   std::size_t connections = 1024;  // then the oldest idle one is closed
   // After an answer that leaves part of the request unread the rest is read and dropped, so that the answer

@@ -302,6 +302,18 @@ TEST_F(ListenerTest, DoesNotWaitLongForABody) {
       {.body_stall = Millis(5)});
 }
 
+TEST_F(ListenerTest, DoesNotWaitForABodyThatNeverGetsAnywhere) {
+  talk(
+      [](Client& client) -> asio::awaitable<void> {
+        const Answer answer =
+            co_await client.ask(request("POST", "/api/stop", "", "content-length: 100\r\n") + "{\"model\":");
+        EXPECT_EQ(answer.status, 408);
+        EXPECT_THAT(answer.body, HasSubstr("must average 1024 bytes per second"));
+        EXPECT_TRUE(co_await client.closed());
+      },
+      {.body_stall = Millis(3'600'000), .body_grace = Millis(5)});
+}
+
 TEST_F(ListenerTest, RefusesALargeBodyBeforeReadingIt) {
   talk([](Client& client) -> asio::awaitable<void> {
     const std::string body(3 * kMiB, ' ');
