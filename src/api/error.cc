@@ -33,13 +33,6 @@ constexpr std::array kOwnSentences{
 constexpr std::string_view kUnexpected =
     "an unexpected error happened; the service log has the details under the request id";
 
-std::string wire_code(std::string_view code) {
-  if (code == "context-overflow") return "context_length_exceeded";
-  std::string text(code.empty() ? std::string_view("internal_error") : code);
-  std::ranges::replace(text, '-', '_');
-  return text;
-}
-
 std::string type_for(int status) {
   if (status == 429) return "rate_limit_error";
   if (status == 403) return "permission_error";
@@ -75,6 +68,15 @@ int status_for(ErrorKind kind) {
 }
 
 }  // namespace
+
+std::string wire_code(std::string_view code) {
+  if (code == "context-overflow") return "context_length_exceeded";
+  // The routes of models have this one from an earlier API (spec 60 section 19).
+  if (code == "invalid-model-id") return std::string(code);
+  std::string text(code.empty() ? std::string_view("internal_error") : code);
+  std::ranges::replace(text, '-', '_');
+  return text;
+}
 
 ApiError invalid_request(std::string code, std::string message, std::string param) {
   ApiError error;

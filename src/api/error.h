@@ -41,6 +41,10 @@ ApiError request_too_large(std::uint64_t limit_bytes);  // 413
 ApiError shutting_down();                               // 503
 ApiError internal_error(std::string detail);            // 500; `detail` goes to the log only
 
+// How a code of ours is spelled for callers, on the wire and by the command line: "model-invalid" inside is
+// "model_invalid" outside.
+std::string wire_code(std::string_view code);
+
 // Translates by kind and code, never by matching text. A 5xx message of a kind that may carry engine output
 // or paths is replaced by our own sentence; the original stays in `detail`.
 ApiError from_engine(const engine::EngineError& error);

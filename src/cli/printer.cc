@@ -5,6 +5,7 @@
 #include <array>
 #include <ostream>
 
+#include "api/error.h"
 #include "cli/table.h"
 
 namespace gezel::cli {
@@ -65,12 +66,9 @@ bool color_err(const Environment& env) {
 }
 
 std::string_view remedy_for(std::string_view code) {
-  std::string normal(code);
-  for (char& c : normal) {
-    if (c == '-') c = '_';
-  }
+  const std::string spelled = api::wire_code(code);
   for (const Remedy& row : kRemedies) {
-    if (row.code == normal) return row.text;
+    if (row.code == spelled) return row.text;
   }
   return {};
 }
@@ -85,7 +83,7 @@ ExitCode print_error(const Environment& env, const Error& error) {
   if (!error.message.ends_with('.') && !error.message.ends_with('?')) *env.err << '.';
   if (const std::string_view remedy = remedy_for(error.code); !remedy.empty()) *env.err << ' ' << remedy;
   if (!error.code.empty() && error.code != kCodeUsage) {
-    *env.err << ' ' << paint(Tone::dim, fmt::format("({})", error.code), color);
+    *env.err << ' ' << paint(Tone::dim, fmt::format("({})", api::wire_code(error.code)), color);
   }
   *env.err << '\n' << std::flush;
   return exit_code_for(error);

@@ -19,7 +19,8 @@ std::string paint(Tone tone, std::string_view text, bool color);
 bool color_out(const Environment& env);
 bool color_err(const Environment& env);
 
-// "error: <message>", then what to do where we know more than the message says, then the code in parentheses.
+// "error: <message>", then what to do where we know more than the message says, then the code in parentheses,
+// spelled as the API spells it.
 // Returns the exit code that belongs to the error, so that a command can end with `return print_error(env,
 // error)`.
 ExitCode print_error(const Environment& env, const Error& error);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/json.h"
 #include "cli/answer.h"
 #include "cli/exit_codes.h"
@@ -127,6 +129,14 @@ TEST(RunCli, AModelThatIsNotInstalledExitsWith4AndStartsNothing) {
   TestWorld world;
   EXPECT_EQ(world.run({"run", "tiny", "Hi"}), kNoSuchModel);
   EXPECT_THAT(world.err.str(), AllOf(HasSubstr("There is no model 'tiny'"), HasSubstr("gezel import")));
+}
+
+TEST(RunCli, CodesAreSpelledAsTheApiSpellsThem) {
+  TestWorld world;
+  const fs::path file = world.env.home / "broken.gguf";
+  std::ofstream(file) << "no model";
+  EXPECT_EQ(world.run({"import", file.string()}), kFailure);
+  EXPECT_THAT(world.err.str(), AllOf(HasSubstr("(model_invalid)"), Not(HasSubstr("model-invalid"))));
 }
 
 TEST(RunCli, ModelsWorksWithoutADaemon) {

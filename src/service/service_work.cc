@@ -56,7 +56,6 @@ api::ApiError import_error(const Error& error) {
     out.status = 507;
     out.message = error.message;
   }
-  if (error.code == "invalid-model-id") out.code = error.code;
   return out;
 }
 
