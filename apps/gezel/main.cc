@@ -8,6 +8,7 @@
 #include "cli/console.h"
 #include "cli/run_cli.h"
 #include "http/daemon.h"
+#include "service/os.h"
 #include "service/runtime_files.h"
 
 namespace {
@@ -25,7 +26,12 @@ int main(int argc, char** argv) {
   SystemEntropy entropy;
   cli::Environment env;
   env.version = GEZEL_VERSION;
-  env.home = service::default_home(std::getenv("GEZEL_HOME"), std::getenv("HOME"));
+  if (auto home =
+          service::default_home(std::getenv("GEZEL_HOME"), std::getenv("HOME"), service::user_folder())) {
+    env.home = std::move(*home);
+  } else {
+    env.home_error = std::move(home).error();
+  }
   env.port = variable("GEZEL_PORT");
   env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";
   env.executable = cli::executable_path();

@@ -74,6 +74,20 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, unsig
   return {};
 }
 
+Result<std::optional<unsigned>> set_file_mode(const fs::path& path, unsigned mode) {
+  struct stat info{};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    return std::unexpected(errno_error(fmt::format("stat {}", path.string()), errno));
+  }
+  const unsigned before = info.st_mode & 07777;
+  if (before == mode) return std::nullopt;
+  if (::chmod(path.c_str(), mode) != 0) {
+    return std::unexpected(errno_error(fmt::format("set the mode of {}", path.string()), errno));
+  }
+  return before;
+}
+
 Result<> make_private_folder(const fs::path& path) {
   fs::path sofar;
   for (const auto& part : path) {
@@ -91,6 +105,16 @@ Result<> make_private_folder(const fs::path& path) {
     return fail(ErrorKind::io, "io_error", fmt::format("{} exists and is not a folder", path.string()));
   }
   return {};
+}
+
+Result<> check_folder(const fs::path& path) {
+  const Fd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder && ::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0) return {};
+  if (errno == ENOENT) return {};
+  Error error = errno_error(path.string(), errno);
+  char& reason = error.message[path.string().size() + 2];  // it continues a sentence
+  if (reason >= 'A' && reason <= 'Z') reason = static_cast<char>(reason - 'A' + 'a');
+  return std::unexpected(std::move(error));
 }
 
 Result<FileStamp> stamp_file(const fs::path& path) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,16 @@ Result<std::string> read_file(const fs::path& path, Bytes limit = 64 * kMiB);
 Result<> write_file_atomic(const fs::path& path, std::string_view content, unsigned mode = 0600,
                            bool durable = true);
 
+// Gives a file exactly `mode`. Returns the mode it had when that was another, nothing when it was right or
+// there is no such file.
+Result<std::optional<unsigned>> set_file_mode(const fs::path& path, unsigned mode);
+
 // Creates the folder and its missing parents with mode 0700.
 Result<> make_private_folder(const fs::path& path);
+
+// Whether this process may list and enter a folder; one that does not exist is no error. Errors: `denied`, or
+// `io` (also when it is no folder), "<path>: <reason>".
+Result<> check_folder(const fs::path& path);
 
 // What identifies a file's content without reading it.
 struct FileStamp {

@@ -25,6 +25,22 @@ TEST_F(FilesTest, WritesWithExactlyTheModeAsked) {
   EXPECT_EQ(info.st_mode & 0777, 0644u);
 }
 
+TEST_F(FilesTest, SetsAModeAndTellsTheOneBefore) {
+  ASSERT_TRUE(write_file_atomic(folder_ / "f", "text", 0644));
+  EXPECT_EQ(set_file_mode(folder_ / "f", 0600).value(), 0644u);
+  EXPECT_EQ(set_file_mode(folder_ / "f", 0600).value(), std::nullopt);
+  EXPECT_EQ(set_file_mode(folder_ / "absent", 0600).value(), std::nullopt);
+}
+
+TEST_F(FilesTest, ChecksWhetherAFolderCanBeRead) {
+  EXPECT_TRUE(check_folder(folder_));
+  EXPECT_TRUE(check_folder(folder_ / "absent"));
+  ASSERT_TRUE(write_file_atomic(folder_ / "f", "text"));
+  const auto file = check_folder(folder_ / "f");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().message, (folder_ / "f").string() + ": not a directory");
+}
+
 TEST_F(FilesTest, LeavesNoTemporaryFileBehind) {
   ASSERT_TRUE(write_file_atomic(folder_ / "f", "one"));
   ASSERT_TRUE(write_file_atomic(folder_ / "f", "two"));

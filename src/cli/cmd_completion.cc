@@ -40,8 +40,11 @@ std::vector<std::string> loaded_models(const Environment& env) {
 }
 
 int print_candidates(Environment& env, const Arguments& arguments) {
-  const ModelLists models{.installed = [&env] { return stored_models(env); },
-                          .loaded = [&env] { return loaded_models(env); }};
+  // Without a home there are still commands and options to complete.
+  const bool home = check_home(env).has_value();
+  using Names = std::vector<std::string>;
+  const ModelLists models{.installed = [&] { return home ? stored_models(env) : Names(); },
+                          .loaded = [&] { return home ? loaded_models(env) : Names(); }};
   for (const Candidate& candidate : complete_words(arguments.all("WORDS"), models)) {
     *env.out << candidate.text;
     if (!candidate.about.empty()) *env.out << '\t' << candidate.about;
@@ -62,7 +65,8 @@ constexpr Command kCompletion{.name = "completion",
                                   "gezel completion fish | source  # in ~/.config/fish/config.fish",
                               .positionals = kPositionals,
                               .flags = {},
-                              .run = print_script};
+                              .run = print_script,
+                              .needs_home = false};
 
 constexpr Command kComplete{.name = "__complete",
                             .summary = "what the completion scripts ask",

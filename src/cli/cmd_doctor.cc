@@ -49,7 +49,7 @@ void add(Findings& all, Findings more) {
 }
 
 Result<Findings> check_engine(const Environment& env, const Arguments& arguments, const MachineFacts& machine,
-                              json::object& engine_json) {
+                              bool has_home, json::object& engine_json) {
   const auto program = engine_program(env, arguments);
   if (!program) {
     return Findings{{"engine", "program", Verdict::failure, program.error().message, "make build"}};
@@ -76,9 +76,11 @@ Result<Findings> check_engine(const Environment& env, const Arguments& arguments
   }
   add(out, judge_self_test(*report));
   // The daemon leaves out what failed here from the next load on.
-  if (const auto kept = engine_llama::remember_self_test(env.home, *program, machine.cpu.model, *report);
-      !kept) {
-    out.push_back({"engine", "self-test", Verdict::warning, kept.error().message, ""});
+  if (has_home) {
+    if (const auto kept = engine_llama::remember_self_test(env.home, *program, machine.cpu.model, *report);
+        !kept) {
+      out.push_back({"engine", "self-test", Verdict::warning, kept.error().message, ""});
+    }
   }
   engine_json["self_test"] = std::move(*report);
   return out;
@@ -175,14 +177,20 @@ int run(Environment& env, const Arguments& arguments) {
   const MachineFacts machine = read_machine(env);
   Findings findings = judge_machine(machine);
   json::object engine_json;
-  auto engine = check_engine(env, arguments, machine, engine_json);
+  const auto home = check_home(env);
+  auto engine = check_engine(env, arguments, machine, home.has_value(), engine_json);
   if (!engine) return print_error(env, engine.error());
   add(findings, std::move(*engine));
   add(findings, judge_sandbox(machine.kernel));
-  add(findings, check_daemon(env));
-  auto models = check_models(env, arguments.has("--deep"));
-  if (!models) return print_error(env, models.error());
-  add(findings, std::move(*models));
+  if (home) {
+    add(findings, check_daemon(env));
+    auto models = check_models(env, arguments.has("--deep"));
+    if (!models) return print_error(env, models.error());
+    add(findings, std::move(*models));
+  } else {
+    findings.push_back({"models", "home", Verdict::failure, home.error().message,
+                        "gezel doctor --home DIR, or set GEZEL_HOME"});
+  }
 
   if (arguments.has("--json")) {
     json::object report = findings_json(findings);
@@ -213,6 +221,7 @@ constexpr Command kDoctor{
         "gezel doctor --json | jq '.findings[] | select(.verdict != \"ok\")'  # only what is not right",
     .positionals = {},
     .flags = kFlags,
-    .run = run};
+    .run = run,
+    .needs_home = false};
 
 }  // namespace gezel::cli

@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include "service/runtime_files.h"
+
 namespace gezel::cli {
 namespace {
 
@@ -44,6 +46,11 @@ std::optional<double> Arguments::number(std::string_view name) const {
 std::vector<std::string> Arguments::all(std::string_view name) const {
   const auto found = values_.find(name);
   return found == values_.end() ? std::vector<std::string>() : found->second;
+}
+
+Result<> check_home(const Environment& env) {
+  if (env.home_error) return std::unexpected(*env.home_error);
+  return service::check_home(env.home);
 }
 
 std::span<const Command* const> commands() {

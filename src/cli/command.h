@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/environment.h"
 
 namespace gezel::cli {
@@ -67,10 +68,14 @@ struct Command {
   int (*run)(Environment& env, const Arguments& arguments) = nullptr;
   bool hidden = false;
   bool raw_words = false;  // takes every word as it is, as "WORDS"
+  bool needs_home = true;  // runs only with a home that can be read
 };
 
 extern const Command kServe, kRun, kChat, kModels, kImport, kPs, kStop, kKey, kQuarantine, kDoctor,
     kCompletion, kComplete;
+
+// Whether the home is known and can be read. Errors: `no_home`, `home_unreadable`.
+Result<> check_home(const Environment& env);
 
 // Every command, in the order help shows them.
 std::span<const Command* const> commands();

@@ -130,16 +130,20 @@ DaemonClient::DaemonClient(service::DaemonAddress address)
 
 Result<DaemonClient> DaemonClient::connect(const Environment& env) {
   auto address = service::find_daemon(env.home);
-  if (!address) {
+  if (!address && address.error().code == kCodeUnreachable) {
     return fail(ErrorKind::unavailable, std::string(kCodeUnreachable),
                 fmt::format("No daemon runs for {}", env.home.string()));
   }
+  if (!address) return std::unexpected(std::move(address).error());
   return DaemonClient(std::move(*address));
 }
 
 Result<DaemonClient> DaemonClient::connect_or_start(const Environment& env) {
-  if (auto address = service::find_daemon(env.home)) {
-    DaemonClient client(std::move(*address));
+  auto found = service::find_daemon(env.home);
+  // Where we may not know whether one runs, another could only fail.
+  if (!found && found.error().code != kCodeUnreachable) return std::unexpected(std::move(found).error());
+  if (found) {
+    DaemonClient client(std::move(*found));
     // Runtime files of a daemon that was killed may still lie there.
     const auto reply = client.http_.send({.target = "/health", .silence = Millis(10'000)});
     if (reply || reply.error().code != kCodeUnreachable) {

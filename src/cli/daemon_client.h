@@ -16,7 +16,7 @@ namespace gezel::cli {
 
 class DaemonClient {
  public:
-  // The daemon of env.home. Errors: `daemon_unreachable` when none runs or none answers.
+  // The daemon of env.home. Errors: `daemon_unreachable` when none runs or none answers, `home_unreadable`.
   static Result<DaemonClient> connect(const Environment& env);
   // The same; when none runs, starts `gezel serve` in the background, says so on standard error and waits
   // until it answers. Errors: `daemon_start_failed` with the end of its log.

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 #include "base/clock.h"
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 struct Environment {
   std::string version;
   fs::path home;                       // GEZEL_HOME, else ~/.gezel; `--home` replaces it
+  std::optional<Error> home_error;     // why there is none
   std::string port;                    // GEZEL_PORT as written, "" = unset; read by `serve` only
   bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
   fs::path executable;                 // this program, absolute

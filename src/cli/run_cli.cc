@@ -40,6 +40,10 @@ int run_command(const Command& command, const std::vector<std::string>& words, E
   if (parsed->has("--home")) {
     std::error_code ignored;
     env.home = fs::absolute(parsed->text("--home"), ignored).lexically_normal();
+    env.home_error.reset();
+  }
+  if (command.needs_home) {
+    if (const auto home = check_home(env); !home) return print_error(env, home.error());
   }
   return command.run(env, *parsed);
 }

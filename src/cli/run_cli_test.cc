@@ -131,6 +131,33 @@ TEST(RunCli, AModelThatIsNotInstalledExitsWith4AndStartsNothing) {
   EXPECT_THAT(world.err.str(), AllOf(HasSubstr("There is no model 'tiny'"), HasSubstr("gezel import")));
 }
 
+TEST(RunCli, AHomeThatCannotBeReadIsNamedByEveryCommandThatNeedsIt) {
+  TestWorld world;
+  const fs::path home = world.env.home, file = home / "file";
+  std::ofstream(file) << "x";
+  world.env.home = file;
+  for (const char* command : {"models", "ps", "stop", "key", "quarantine"}) {
+    world.err.str("");
+    EXPECT_EQ(world.run({command}), kFailure) << command;
+    EXPECT_THAT(world.err.str(), AllOf(HasSubstr("cannot read " + file.string() + ": not a directory; "),
+                                       HasSubstr("GEZEL_HOME"), HasSubstr("(home_unreadable)")));
+  }
+  EXPECT_EQ(world.run({"ps", "--help"}), kOk);
+  world.env.home = home;
+}
+
+TEST(RunCli, WithoutAnyHomeOnlyWhatNeedsNoneWorks) {
+  TestWorld world;
+  const fs::path home = std::exchange(world.env.home, fs::path());
+  world.env.home_error = Error{ErrorKind::not_found, "no_home", "set GEZEL_HOME", ""};
+  EXPECT_EQ(world.run({"models"}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("set GEZEL_HOME. (no_home)"));
+  EXPECT_EQ(world.run({"models", "--home", home.string()}), kOk);
+  EXPECT_EQ(world.run({"completion", "bash"}), kOk);
+  EXPECT_EQ(world.run({"__complete", "mod"}), kOk);
+  world.env.home = home;
+}
+
 TEST(RunCli, CodesAreSpelledAsTheApiSpellsThem) {
   TestWorld world;
   const fs::path file = world.env.home / "broken.gguf";
@@ -299,6 +326,15 @@ TEST(Stop, ABusyModelNeedsForce) {
   EXPECT_EQ(world.run({"stop", "tiny"}), kFailure);
   EXPECT_THAT(world.err.str(), AllOf(HasSubstr("1 request runs."), HasSubstr("--force")));
   EXPECT_EQ(daemon.seen().back().body, R"({"model":"llama-cpp:tiny","force":false})");
+}
+
+TEST(Doctor, WithoutAHomeSaysSoAndGoesOn) {
+  TestWorld world;
+  const fs::path home = std::exchange(world.env.home, fs::path());
+  world.env.home_error = Error{ErrorKind::not_found, "no_home", "set GEZEL_HOME", ""};
+  EXPECT_EQ(world.run({"doctor"}), kFailure);
+  EXPECT_THAT(world.out.str(), AllOf(HasSubstr("processor"), HasSubstr("set GEZEL_HOME")));
+  world.env.home = home;
 }
 
 TEST(Key, IsTheSameEveryTime) {

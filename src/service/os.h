@@ -14,6 +14,9 @@
 namespace gezel::service {
 
 std::int64_t own_pid();
+// The home folder of the user this process runs as, from the system's list of users; nothing when the user is
+// not in it or has none there.
+std::optional<std::string> user_folder();
 
 // Whether the process that wrote `pid` into a file at `written` may still run: a process with that pid lives,
 // and it did not start after the file was written (then the number has been given to someone else).

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,6 +10,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "service/os.h"
@@ -18,6 +21,10 @@ namespace {
 
 // Clocks are stepped and ticks are coarse; a pid is not reused within this time.
 constexpr std::chrono::seconds kStartTolerance{2};
+constexpr std::size_t kMaxUserEntry = 1 * kMiB;
+// Somebody who only asks whether a lock is held has it for microseconds.
+constexpr int kLockAttempts = 5;
+constexpr Millis kLockPause{2};
 
 // Seconds since the epoch at which the machine started; nothing where /proc does not say.
 std::optional<std::int64_t> boot_time() {
@@ -50,6 +57,20 @@ std::optional<WallTime> start_time(std::int64_t pid) {
 
 std::int64_t own_pid() {
   return ::getpid();
+}
+
+std::optional<std::string> user_folder() {
+  std::vector<char> buffer(4 * kKiB);
+  passwd entry{};
+  passwd* found = nullptr;
+  int error = 0;
+  while ((error = ::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found)) == ERANGE &&
+         buffer.size() < kMaxUserEntry) {
+    buffer.resize(buffer.size() * 2);
+  }
+  if (error != 0 || found == nullptr || found->pw_dir == nullptr || *found->pw_dir == '\0')
+    return std::nullopt;
+  return found->pw_dir;
 }
 
 bool writer_may_live(std::int64_t pid, WallTime written) {

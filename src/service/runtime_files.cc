@@ -24,6 +24,13 @@ std::optional<Number> parse_number(const Result<std::string>& text) {
   return number;
 }
 
+std::unexpected<Error> unreadable(const Error& error) {
+  return fail(error.kind, "home_unreadable",
+              fmt::format("cannot read {}; give this user access to it, or set GEZEL_HOME (or --home) to "
+                          "another folder",
+                          error.message));
+}
+
 void remove_file(const fs::path& path) {
   std::error_code ignored;
   fs::remove(path, ignored);
@@ -50,9 +57,18 @@ void remove_runtime_files(const fs::path& home) {
 
 Result<DaemonAddress> find_daemon(const fs::path& home) {
   const fs::path folder = home / "runtime";
-  const auto port = parse_number<std::uint16_t>(read_file(folder / "port", kMaxRuntimeFile));
-  const auto pid = parse_number<int>(read_file(folder / "pid", kMaxRuntimeFile));
+  const auto port_text = read_file(folder / "port", kMaxRuntimeFile);
+  const auto pid_text = read_file(folder / "pid", kMaxRuntimeFile);
   const auto token = read_file(folder / "auth-token", kMaxRuntimeFile);
+  for (const auto& [name, text] :
+       {std::pair{"port", &port_text}, {"pid", &pid_text}, {"auth-token", &token}}) {
+    if (!*text && text->error().kind == ErrorKind::denied) {
+      return unreadable(
+          {ErrorKind::denied, "", fmt::format("{}: permission denied", (folder / name).string())});
+    }
+  }
+  const auto port = parse_number<std::uint16_t>(port_text);
+  const auto pid = parse_number<int>(pid_text);
   const auto stamp = stamp_file(folder / "pid");
   const auto written = [&] {
     return WallTime(
@@ -66,9 +82,21 @@ Result<DaemonAddress> find_daemon(const fs::path& home) {
   return DaemonAddress{*port, *token, *pid};
 }
 
-fs::path default_home(const char* gezel_home, const char* home) {
+Result<fs::path> default_home(const char* gezel_home, const char* home,
+                              const std::optional<std::string>& user_folder) {
   if (gezel_home != nullptr && *gezel_home != '\0') return fs::absolute(gezel_home).lexically_normal();
-  return fs::path(home == nullptr || *home == '\0' ? "/" : home) / ".gezel";
+  if (home != nullptr && *home != '\0') return fs::path(home) / ".gezel";
+  if (user_folder) return fs::path(*user_folder) / ".gezel";
+  return fail(ErrorKind::not_found, "no_home",
+              "there is no place for models and keys: HOME is not set and this user has no home folder; set "
+              "GEZEL_HOME (or --home) to a folder");
+}
+
+Result<> check_home(const fs::path& home) {
+  for (const fs::path& folder : {home, home / "runtime", home / "engines" / "llama-cpp" / "models"}) {
+    if (const auto checked = check_folder(folder); !checked) return unreadable(checked.error());
+  }
+  return {};
 }
 
 }  // namespace gezel::service

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/files.h"
@@ -35,7 +36,8 @@ class InstanceLock {
 Result<> write_runtime_files(const fs::path& home, std::uint16_t port, const std::string& client_token);
 void remove_runtime_files(const fs::path& home);
 
-// What a client finds: port and token, or an error `daemon_unreachable` when no daemon runs there.
+// What a client finds: port and token. Errors: `daemon_unreachable` when no daemon runs there,
+// `home_unreadable` when this user may not know.
 struct DaemonAddress {
   std::uint16_t port = 0;
   std::string token;
@@ -43,7 +45,13 @@ struct DaemonAddress {
 };
 Result<DaemonAddress> find_daemon(const fs::path& home);
 
-// GEZEL_HOME or ~/.gezel; the environment is read by main() and passed in.
-fs::path default_home(const char* gezel_home, const char* home);
+// GEZEL_HOME, else .gezel in HOME, else in `user_folder` (of the system's list of users). The environment is
+// read by main() and passed in. Error `no_home` when none of them is known.
+Result<fs::path> default_home(const char* gezel_home, const char* home,
+                              const std::optional<std::string>& user_folder);
+
+// Whether what is kept in a home can be read at all; without this an unreadable home looks like an empty one.
+// A home that does not exist yet can. Error `home_unreadable` names the folder, the reason and the remedy.
+Result<> check_home(const fs::path& home);
 
 }  // namespace gezel::service

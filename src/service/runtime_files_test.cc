@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,6 +18,7 @@ namespace gezel::service {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A process that only waits, until this object goes.
 class Sleeper {
@@ -241,9 +243,82 @@ TEST_F(RuntimeFiles, DamagedOnesLeadNowhere) {
 }
 
 TEST(Home, IsTheVariableOrAFolderInTheUsersHome) {
-  EXPECT_EQ(default_home("/srv/gezel", "/home/iris"), "/srv/gezel");
-  EXPECT_EQ(default_home("", "/home/iris"), "/home/iris/.gezel");
-  EXPECT_EQ(default_home(nullptr, "/home/iris"), "/home/iris/.gezel");
+  EXPECT_EQ(default_home("/srv/gezel", "/home/iris", "/home/other"), "/srv/gezel");
+  EXPECT_EQ(default_home("", "/home/iris", "/home/other"), "/home/iris/.gezel");
+  EXPECT_EQ(default_home(nullptr, "/home/iris", std::nullopt), "/home/iris/.gezel");
+}
+
+TEST(Home, WithoutTheVariableIsWhatTheListOfUsersSays) {
+  EXPECT_EQ(default_home(nullptr, nullptr, "/home/iris"), "/home/iris/.gezel");
+  EXPECT_EQ(default_home("", "", "/home/iris"), "/home/iris/.gezel");
+}
+
+TEST(Home, ThatNobodyKnowsIsAnErrorWithItsRemedy) {
+  for (const char* unset : {static_cast<const char*>(nullptr), ""}) {
+    const auto home = default_home(unset, unset, std::nullopt);
+    ASSERT_FALSE(home);
+    EXPECT_EQ(home.error().code, "no_home");
+    EXPECT_THAT(home.error().message, HasSubstr("GEZEL_HOME"));
+  }
+}
+
+TEST(Home, OfThisUserIsInTheListOfUsers) {
+  const passwd* entry = ::getpwuid(::geteuid());
+  EXPECT_EQ(user_folder(), entry == nullptr ? std::nullopt : std::optional<std::string>(entry->pw_dir));
+}
+
+// This test as somebody to whom file modes apply, while it lives.
+class Nobody {
+ public:
+  Nobody() { EXPECT_TRUE(::geteuid() != 0 || ::seteuid(65'534) == 0); }
+  ~Nobody() { EXPECT_TRUE(::getuid() == ::geteuid() || ::seteuid(::getuid()) == 0); }
+  Nobody(const Nobody&) = delete;
+  Nobody& operator=(const Nobody&) = delete;
+};
+
+class UnreadableHome : public Lock {
+ protected:
+  UnreadableHome() { fs::permissions(home.path(), fs::perms::owner_all | fs::perms::others_exec); }
+  // Nobody may look into `folder` of the home, not even its owner.
+  void close(const fs::path& folder) { fs::permissions(closed_ = folder, fs::perms::none); }
+  ~UnreadableHome() override {
+    std::error_code ignored;
+    fs::permissions(closed_, fs::perms::owner_all, ignored);
+  }
+  fs::path closed_;
+};
+
+TEST_F(UnreadableHome, IsNamedWithReasonAndRemedy) {
+  close(home.path());
+  const Nobody me;
+  const auto checked = check_home(home.path());
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, "home_unreadable");
+  EXPECT_THAT(checked.error().message,
+              StartsWith(fmt::format("cannot read {}: permission denied; ", home.path().string())));
+  EXPECT_THAT(checked.error().message, HasSubstr("GEZEL_HOME"));
+}
+
+TEST_F(UnreadableHome, IsNoDaemonThatDoesNotRun) {
+  ASSERT_TRUE(write_runtime_files(home.path(), 1, "x"));
+  close(home.path() / "runtime");
+  const Nobody me;
+  const auto daemon = find_daemon(home.path());
+  ASSERT_FALSE(daemon);
+  EXPECT_EQ(daemon.error().code, "home_unreadable");
+  EXPECT_THAT(daemon.error().message, HasSubstr((home.path() / "runtime").string()));
+}
+
+TEST_F(RuntimeFiles, AHomeThatDoesNotExistYetCanBeRead) {
+  EXPECT_TRUE(check_home(home.path() / "later"));
+}
+
+TEST_F(RuntimeFiles, AFileInPlaceOfTheHomeIsNamed) {
+  const fs::path file = home.write("file", "x");
+  const auto checked = check_home(file);
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message,
+              StartsWith(fmt::format("cannot read {}: not a directory", file.string())));
 }
 
 }  // namespace
