@@ -226,6 +226,7 @@ asio::awaitable<void> chat_completions(Call& call) {
     co_await call.fail(request.error());
     co_return;
   }
+  const std::uint64_t body_bytes = call.request.body.size();
   call.request.body = {};  // up to 64 MiB that the generation does not need
   request->generate.session_key =
       api::affinity_key(call.request.headers, request->generate.session_key, call.caller.app_id);
@@ -244,6 +245,8 @@ asio::awaitable<void> chat_completions(Call& call) {
 
   Answer answer(call, *request, feed);
   feed->start(call.services.inference, std::move(*request));
+  // A long generation does not have to end first.
+  if (call.services.heap != nullptr) call.services.heap->freed(body_bytes);
   co_await answer.run();
   answer.log_outcome(call);
 }

@@ -19,6 +19,7 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "http/cleanup.h"
 #include "http/listener.h"
@@ -78,7 +79,7 @@ class Daemon {
     GEZEL_TRY(credentials_, service::Credentials::open(home, clock_, entropy_));
     GEZEL_TRY(inference_, service::InferenceService::create(loop_.get_executor(), options_.service));
     router_.emplace(Services{*inference_, *credentials_, clock_, entropy_, loop_.get_executor(), pool_,
-                             [this] { ask_to_stop("a request"); }, options_.no_auth, ChatTimings{}});
+                             [this] { ask_to_stop("a request"); }, options_.no_auth, ChatTimings{}, &heap_});
 
     // Undone from the last to the first: engines end while their streams can still say so, then the listener
     // closes, then the files disappear by which clients find it. Each step is registered before its beginning
@@ -131,6 +132,7 @@ class Daemon {
   asio::awaitable<bool> stop() {
     if (router_) router_->begin_stop();
     if (listener_) listener_->stop_accepting();
+    heap_.stop();
     sockets_.abort_all();
     const auto failures = co_await cleanup_.unwind();
     for (const auto& failure : failures) log_error("stopping was not clean", {{"step", failure}});
@@ -204,6 +206,7 @@ class Daemon {
   std::optional<Router> router_;
   std::unique_ptr<Listener> listener_;
   asio::thread_pool pool_;
+  HeapRelief heap_{loop_.get_executor(), pool_.get_executor(), return_free_memory};
 };
 
 }  // namespace

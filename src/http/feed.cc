@@ -38,6 +38,7 @@ asio::awaitable<void> Feed::pump(service::InferenceService& inference, api::Chat
     co_return;
   }
   generation_ = std::move(*accepted);
+  request = {};  // the engine has its own
   while (!closed_) {
     engine::Event event = co_await generation_->next();
     ended_ = is_last(event);

@@ -220,6 +220,14 @@ asio::awaitable<void> Router::run(Admission admission, api::Request request, api
     co_return;
   }
   DecoratedResponse decorated(response, admission.common_headers);
+  // Last of all, when everything that was made of the body is gone too.
+  struct Relief {
+    HeapRelief* heap;
+    std::uint64_t bytes;
+    ~Relief() {
+      if (heap != nullptr) heap->freed(bytes);
+    }
+  } const relief{services_.heap, request.body.size()};
   Call call{services_,
             *admission.route,
             std::move(request),

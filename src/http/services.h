@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "http/heap_relief.h"
 #include "service/credentials.h"
 #include "service/inference_service.h"
 
@@ -33,6 +34,7 @@ struct Services {
   std::function<void()> request_stop;
   bool no_auth = false;
   ChatTimings chat;
+  HeapRelief* heap = nullptr;  // told of large bodies when they are gone
 };
 
 }  // namespace gezel::http
