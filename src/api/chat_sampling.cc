@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "api/chat_parts.h"
@@ -92,14 +93,36 @@ void read_logit_bias(const FieldReader& body, SamplingOptions& sampling) {
   }
 }
 
+// The bits of a 64-bit integer with or without a sign; nothing for what is larger.
+std::optional<std::uint64_t> integer_bits(const json::value& value) {
+  if (const auto* number = value.if_uint64()) return *number;
+  if (const auto* number = value.if_int64()) return static_cast<std::uint64_t>(*number);
+  const double number = *value.if_double();
+  if (number >= 0 && number < 0x1p64) return static_cast<std::uint64_t>(number);
+  if (number < 0 && number >= -0x1p63) return static_cast<std::uint64_t>(static_cast<std::int64_t>(number));
+  return std::nullopt;
+}
+
 // OpenAI allows any 64-bit seed and the engine takes 32 bits: both halves count, so that different seeds stay
-// different where they can. -1 asks for a random one, as in llama.cpp's server.
+// different where they can; the upper one is spread, or -2 would be 1. -1 asks for a random seed, as in
+// llama.cpp's server.
 void read_seed(const FieldReader& body, SamplingOptions& sampling) {
-  const auto seed = body.integer("seed", std::numeric_limits<std::int64_t>::min(),
-                                 std::numeric_limits<std::int64_t>::max());
-  if (!seed || *seed == -1) return;
-  const auto bits = static_cast<std::uint64_t>(*seed);
-  sampling.seed = static_cast<std::uint32_t>(bits ^ (bits >> 32));
+  const auto* value = body.field("seed");
+  if (value == nullptr) return;
+  if (!value->is_number()) {
+    return body.problem("seed", fmt::format("must be an integer, not {}", kind_name(*value)));
+  }
+  const auto number = value->to_number<double>();
+  if (number != std::trunc(number)) return body.problem("seed", "must be an integer");
+  if (number == -1) return;
+  const auto bits = integer_bits(*value);
+  if (!bits) {
+    return body.problem("seed",
+                        fmt::format("must be from {} to {}, not {}", std::numeric_limits<std::int64_t>::min(),
+                                    std::numeric_limits<std::uint64_t>::max(), number));
+  }
+  constexpr std::uint32_t kSpread = 0x9E3779B9;  // odd, 2^32 over the golden ratio
+  sampling.seed = static_cast<std::uint32_t>(*bits) ^ static_cast<std::uint32_t>(*bits >> 32) * kSpread;
 }
 
 }  // namespace
