@@ -74,7 +74,7 @@ void Core::settle(EngineResult<> result) {
   if (result) {
     set_state(State::ready);
     mark_used();
-    desk_.open(granted_.slots);
+    desk_.open(granted_.slots, vocabulary_);
     if (loaded_->integrity == models::Integrity::unverified) verify_in_background(*loaded_);
     return;
   }
@@ -175,6 +175,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   ++generation_;
   stage_ = Stage::hello;
   granted_ = {};
+  vocabulary_ = plan.vocabulary;
   launched_at_ = parts_.clock.now();
   stats_asked_ = launched_at_;
   deadline_.emplace(launched_at_, options_.startup_timeout);

@@ -42,6 +42,7 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     out.threads = threads.value_or(system::read_cpu().available);
     out.kv_bytes = plan->kv_bytes;
     out.available_bytes = request.available;
+    out.vocabulary = static_cast<std::int64_t>(metadata->vocabulary_tokens);
     out.note = plan->note;
     auto failing = self_test();
     if (!failing)

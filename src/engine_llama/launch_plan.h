@@ -18,6 +18,7 @@ struct LaunchPlan {
   std::int64_t context = 2048;  // tokens per slot
   int threads = 1;
   Bytes kv_bytes = 0, available_bytes = 0;
+  std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   std::string note;                                // for the log, when the plan is less than usual
 };

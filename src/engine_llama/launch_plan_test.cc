@@ -69,6 +69,7 @@ TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
   EXPECT_LE(plan->slots, 8);
   EXPECT_GE(plan->context, 2048);
   EXPECT_GE(plan->threads, 1);
+  EXPECT_EQ(plan->vocabulary, 262'144);
 }
 
 TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {

@@ -23,6 +23,7 @@ RequestDesk::RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, 
       watch_timer_(timers.make()) {}
 
 EngineResult<std::shared_ptr<Run>> RequestDesk::submit(prompt::GenerateRequest request) {
+  if (auto known = check_tokens(request); !known) return std::unexpected(known.error());
   auto run = std::make_shared<Run>(loop_, ++last_id_, std::move(request));
   run->since = clock_.now();
   run->watchdog = TurnWatchdog(limits_);
@@ -40,6 +41,21 @@ EngineResult<std::shared_ptr<Run>> RequestDesk::submit(prompt::GenerateRequest r
   return run;
 }
 
+// A bias for a token that does not exist would change nothing, and nobody would notice.
+EngineResult<> RequestDesk::check_tokens(const prompt::GenerateRequest& request) const {
+  if (vocabulary_ == 0) return {};
+  for (const auto& [token, bias] : request.sampling.logit_bias) {
+    if (token < vocabulary_) continue;
+    const std::string param = fmt::format("logit_bias.{}", token);
+    return std::unexpected(make_error(
+        "invalid-request",
+        fmt::format("{}: the model has no token {}; its vocabulary has {} tokens, with ids from 0 to {}",
+                    param, token, vocabulary_, vocabulary_ - 1),
+        param));
+  }
+  return {};
+}
+
 std::shared_ptr<Run> RequestDesk::find(std::uint64_t id) const {
   const auto found = runs_.find(id);
   return found == runs_.end() || found->second->place == Run::Place::waiting ? nullptr : found->second;
@@ -52,7 +68,8 @@ int RequestDesk::in_slots() const {
 
 // --- the gate
 
-void RequestDesk::open(int slots) {
+void RequestDesk::open(int slots, std::int64_t vocabulary) {
+  vocabulary_ = vocabulary;
   width_ = static_cast<std::size_t>(engine::gate_width(std::max(1, slots)));
   decode_steps_ = 0;
   admit();
@@ -61,6 +78,7 @@ void RequestDesk::open(int slots) {
 
 void RequestDesk::close() {
   width_ = 0;
+  vocabulary_ = 0;  // what is loaded next may be another file
   watch_timer_->cancel();
 }
 
@@ -75,12 +93,14 @@ void RequestDesk::admit() {
 
 void RequestDesk::send_generate(Run& run) {
   run.place = Run::Place::admitted;
-  std::string frame = protocol::encode(protocol::Generate{run.id, run.request});
-  if (auto fits = protocol::check_frame_size(frame); !fits) {
-    run.end(engine::Failed{make_error("invalid-request", fits.error().message)});
+  const auto refuse = [&](EngineError error) {
+    run.end(engine::Failed{std::move(error)});
     leave(runs_.at(run.id));
-    return;
-  }
+  };
+  if (auto known = check_tokens(run.request); !known) return refuse(std::move(known).error());
+  std::string frame = protocol::encode(protocol::Generate{run.id, run.request});
+  if (auto fits = protocol::check_frame_size(frame); !fits)
+    return refuse(make_error("invalid-request", fits.error().message));
   hooks_.send(std::move(frame));
 }
 

@@ -33,14 +33,17 @@ class RequestDesk {
   RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
               engine::WatchdogLimits limits, Hooks hooks);
 
-  // Queues a request. Error `engine-busy` when 256 wait already.
+  // Queues a request. Errors: `engine-busy` when 256 wait already, `invalid-request` when it names tokens
+  // that the loaded model does not have. Before a model is loaded the latter is found when the request's turn
+  // comes.
   engine::EngineResult<std::shared_ptr<Run>> submit(prompt::GenerateRequest request);
   void cancel(Run& run);
   // Events of the run were taken: a paused run may go on.
   void taken(Run& run);
 
-  // The worker is ready and has that many slots; it is gone.
-  void open(int slots);
+  // The worker is ready and has that many slots, and so many tokens in its vocabulary (0: unknown); it is
+  // gone.
+  void open(int slots, std::int64_t vocabulary = 0);
   void close();
   // `started`, `step`, `progress`, `done` and `failed` of a run. An error: the worker broke the protocol.
   Result<> on_frame(const protocol::Frame& frame);
@@ -62,6 +65,7 @@ class RequestDesk {
 
  private:
   std::shared_ptr<Run> find(std::uint64_t id) const;
+  engine::EngineResult<> check_tokens(const prompt::GenerateRequest& request) const;
   void admit();
   void send_generate(Run& run);
   void leave(const std::shared_ptr<Run>& run);
@@ -86,7 +90,8 @@ class RequestDesk {
   engine::RequestQueue queue_;
   std::map<std::uint64_t, std::shared_ptr<Run>> runs_;  // waiting and behind the gate
   std::uint64_t last_id_ = 0;
-  std::size_t width_ = 0;  // of the gate; 0: closed
+  std::size_t width_ = 0;        // of the gate; 0: closed
+  std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
   std::uint64_t decode_steps_ = 0;
   MonotonicTime used_at_{};
   std::unique_ptr<engine::Timer> notice_timer_, watch_timer_;

@@ -86,6 +86,28 @@ TEST_F(Requests, TheQueueIsBounded) {
   EXPECT_EQ(refused->retry, engine::Retry::after);
 }
 
+TEST_F(Requests, ABiasForATokenThatDoesNotExistIsRefused) {
+  make_ready(1);
+  auto last = ask(prompt::Lane::interactive, 999);
+  EXPECT_FALSE(refused);
+  ask(prompt::Lane::interactive, 1'000);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->error.code, "invalid-request");
+  EXPECT_EQ(refused->http_hint, 400);
+  EXPECT_EQ(refused->error.param, "logit_bias.1000");
+  EXPECT_NE(refused->error.message.find("no token 1000; its vocabulary has 1000 tokens"), std::string::npos);
+}
+
+TEST_F(Requests, ABiasThatCameBeforeTheModelIsCheckedWhenItIsLoaded) {
+  make();
+  auto wrong = ask(prompt::Lane::interactive, 1'000);
+  auto right = ask(prompt::Lane::interactive, 999);
+  become_ready(1);
+  read(wrong);
+  EXPECT_EQ(wrong.failure(), "invalid-request");
+  EXPECT_EQ(ids, std::vector<std::uint64_t>{2}) << "only the other one reached the worker";
+}
+
 TEST_F(Requests, ASlowClientPausesItsOwnRunOnly) {
   make_ready(2);
   auto slow = ask();

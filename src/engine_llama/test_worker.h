@@ -229,7 +229,8 @@ class EngineTest : public testing::Test {
                         .models = models,
                         .planner = [this](const models::InstalledModel&) -> engine::EngineResult<LaunchPlan> {
                           if (denied) return std::unexpected(*denied);
-                          return LaunchPlan{.slots = slots, .context = 2048, .threads = 2};
+                          return LaunchPlan{
+                              .slots = slots, .context = 2048, .threads = 2, .vocabulary = 1'000};
                         }};
     engine = make_embedded_engine(std::move(parts), "llama-cpp:m", options);
   }
@@ -277,10 +278,11 @@ class EngineTest : public testing::Test {
     return out;
   }
 
-  Client ask(prompt::Lane lane = prompt::Lane::interactive) {
+  Client ask(prompt::Lane lane = prompt::Lane::interactive, std::optional<std::int32_t> biased = {}) {
     Client client;
     prompt::GenerateRequest request;
     request.lane = lane;
+    if (biased) request.sampling.logit_bias.emplace_back(*biased, 1.0F);
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
     refused.reset();
     asio::co_spawn(io, engine->generate(std::move(request)), [&](const std::exception_ptr&, auto result) {

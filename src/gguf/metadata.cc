@@ -19,7 +19,7 @@ constexpr std::string_view kMagic = "GGUF";
 constexpr std::uint32_t kOldestVersion = 2, kNewestVersion = 3;
 constexpr std::uint64_t kMinAlignment = 8, kMaxAlignment = 65'536;
 constexpr std::string_view kChatTemplate = "tokenizer.chat_template", kAlignment = "general.alignment",
-                           kSampling = "general.sampling.";
+                           kSampling = "general.sampling.", kTokens = "tokenizer.ggml.tokens";
 constexpr std::string_view kRemedy = "; the file is damaged or incomplete, fetch or copy it again";
 // What a key and its node cost in memory beside its value.
 constexpr Bytes kEntryOverhead = 128;
@@ -273,6 +273,7 @@ class HeaderParser {
           at);
     }
     if (type == string) {
+      if (key == kTokens) out_.vocabulary_tokens = count;
       std::string ignored;
       for (std::uint64_t i = 0; i < count; ++i) {
         GEZEL_CHECK(read_string(ignored, limits_.string_bytes, key_text_, false));

@@ -79,6 +79,7 @@ struct Metadata {
   std::string quantization;    // "Q4_K_M"; "" = unknown
 
   Geometry geometry;
+  std::uint64_t vocabulary_tokens = 0;       // 0: the file brings no vocabulary
   std::optional<std::string> chat_template;  // absent: the file brings none
   std::optional<std::int64_t> pooling_type;  // llama_pooling_type: 0 none, 1 mean, 2 cls, 3 last, 4 rank
   // general.sampling.*: "temp", "top_k", "penalty_repeat", ... as numbers; text values are in `values`.

@@ -56,6 +56,7 @@ TEST(GgufMetadata, ReadsTheStarterModel) {
   EXPECT_EQ(m->geometry.embedding_length, 576u);
   EXPECT_EQ(m->geometry.head_count->mean, 9);
   EXPECT_EQ(m->geometry.head_count_kv->mean, 3);
+  EXPECT_EQ(m->vocabulary_tokens, 49'152u);
   ASSERT_TRUE(m->chat_template);
   EXPECT_THAT(*m->chat_template, HasSubstr("<|im_start|>"));
   EXPECT_EQ(m->tensors.size(), m->tensor_count);
@@ -70,6 +71,7 @@ TEST(GgufMetadata, ReadsASlidingWindowModelWithoutTemplate) {
   EXPECT_EQ(m->quantization, "Q4_K_M");
   EXPECT_EQ(m->geometry.sliding_window, 512u);
   EXPECT_EQ(m->geometry.key_length, 256u);
+  EXPECT_EQ(m->vocabulary_tokens, 262'144u);
   EXPECT_FALSE(m->chat_template);
   EXPECT_LT(m->read_operations, 64u);
 }
