@@ -122,6 +122,16 @@ TEST_F(Keys, ADamagedFileIsRepairedFromItsBackup) {
   }
 }
 
+TEST_F(Keys, AWrongFileModeIsRepaired) {
+  open();
+  for (const auto loose : {fs::perms(0644), fs::perms(0666), fs::perms(0700)}) {
+    for (const char* name : {"tokens.json", "tokens.json.bak"}) fs::permissions(home.path() / name, loose);
+    open();
+    EXPECT_EQ(mode("tokens.json"), 0600U);
+    EXPECT_EQ(mode("tokens.json.bak"), 0600U);
+  }
+}
+
 TEST_F(Keys, AMissingFileIsRepairedFromItsBackup) {
   home.write("tokens.json.bak", kGood);
   EXPECT_EQ(open()->api_key(), "kept");

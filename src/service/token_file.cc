@@ -77,6 +77,19 @@ Result<std::optional<std::string>> read_if_there(const fs::path& path) {
   return std::unexpected(std::move(text).error());
 }
 
+// The keys open this service: a file that was copied back or edited with a loose mode gets the right one
+// again.
+void keep_private(const fs::path& path) {
+  constexpr unsigned kMode = 0600;
+  const auto before = set_file_mode(path, kMode);
+  if (!before) {
+    log_warn("the API keys may be readable for others", {{"reason", before.error().message}});
+  } else if (*before) {
+    log_warn("a file with API keys had another mode than 0600, which it has again",
+             {{"file", path.string()}, {"mode", fmt::format("{:04o}", **before)}});
+  }
+}
+
 }  // namespace
 
 Result<std::vector<TokenRecord>> parse_tokens(std::string_view text) {
@@ -118,6 +131,8 @@ std::string serialize_tokens(const std::vector<TokenRecord>& records) {
 Result<std::vector<TokenRecord>> load_tokens(const fs::path& home) {
   const fs::path primary = home / kTokenFile;
   const fs::path backup = home / kTokenBackup;
+  keep_private(primary);
+  keep_private(backup);
   GEZEL_TRY(const auto text, read_if_there(primary));
   if (text) {
     if (auto records = parse_tokens(*text)) return records;

@@ -36,7 +36,9 @@ Result<std::vector<TokenRecord>> parse_tokens(std::string_view text);
 std::string serialize_tokens(const std::vector<TokenRecord>& records);
 
 // The records of a home; none when it has no file yet. A primary that is missing or cannot be trusted is
-// repaired from a good backup. When neither is good: `tokens_invalid`, and both files stay as they are.
+// repaired from a good backup. Whoever else may read or write one of the two files by its mode may not any
+// longer afterwards (0600); the log says so. When neither is good: `tokens_invalid`, and both files stay as
+// they are.
 Result<std::vector<TokenRecord>> load_tokens(const fs::path& home);
 Result<> save_tokens(const fs::path& home, const std::vector<TokenRecord>& records);
 
