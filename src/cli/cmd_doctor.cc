@@ -86,24 +86,33 @@ Result<Findings> check_engine(const Environment& env, const Arguments& arguments
   return out;
 }
 
+// Whether a daemon runs is what its lock says: a pid that is left over may be another program's by now.
 // Whether anybody gets in without a key: asks as such a caller would.
 Findings check_daemon(const Environment& env) {
   const auto address = service::find_daemon(env.home);
+  const bool locked = service::InstanceLock::is_held(env.home);
   if (!address) {
-    return {{"daemon", "state", Verdict::note, fmt::format("none runs for {}", env.home.string()), ""}};
+    return {{"daemon", "state", Verdict::note,
+             locked ? fmt::format("one for {} is starting or ending", env.home.string())
+                    : fmt::format("none runs for {}", env.home.string()),
+             ""}};
   }
   const HttpClient nobody(address->port, "");
   const auto health = nobody.send({.target = "/health", .silence = Millis(5'000)});
   const auto value = health ? parse_json(health->body) : Result<json::value>(std::unexpected(health.error()));
   if (!value || !value->is_object()) {
-    return {
-        {"daemon", "state", Verdict::failure,
-         fmt::format("pid {} should listen on port {} but does not answer: {}", address->pid, address->port,
-                     value ? "no JSON" : value.error().message),
-         fmt::format(
-             "if process {} is gezel, end it with `kill -9 {}`; if not, these files are left over and the "
-             "next `gezel run` replaces them",
-             address->pid, address->pid)}};
+    if (!locked) {
+      return {
+          {"daemon", "state", Verdict::note,
+           fmt::format("none runs for {}; the files of one that did not end by itself are left over (process "
+                       "{} is another program), and the next one replaces them",
+                       env.home.string(), address->pid),
+           ""}};
+    }
+    return {{"daemon", "state", Verdict::failure,
+             fmt::format("pid {} should listen on port {} but does not answer: {}", address->pid,
+                         address->port, value ? "no JSON" : value.error().message),
+             fmt::format("kill -9 {}; the next `gezel run` starts a new one", address->pid)}};
   }
   const std::string version = string_or(value->get_object(), "version");
   Findings out{{"daemon", "state", Verdict::good,

@@ -19,6 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr std::string_view kModelList =
     R"({"object":"list","data":[{"id":"llama-cpp:tiny","availability":"available","owned_by":"llama-cpp"},
@@ -326,6 +327,48 @@ TEST(Stop, ABusyModelNeedsForce) {
   EXPECT_EQ(world.run({"stop", "tiny"}), kFailure);
   EXPECT_THAT(world.err.str(), AllOf(HasSubstr("1 request runs."), HasSubstr("--force")));
   EXPECT_EQ(daemon.seen().back().body, R"({"model":"llama-cpp:tiny","force":false})");
+}
+
+// What doctor says about the daemon, in one line.
+std::string daemon_state(TestWorld& world) {
+  world.out.str("");
+  world.run({"doctor", "--json"});
+  const auto report = parse_json(world.out.str());
+  if (!report) return report.error().message;
+  for (const auto& finding : report->at("findings").as_array()) {
+    if (finding.at("area") == "daemon" && finding.at("subject") == "state") {
+      return string_or(finding.as_object(), "verdict") + ": " + string_or(finding.as_object(), "detail");
+    }
+  }
+  return "nothing";
+}
+
+TEST(Doctor, TakesALeftOverPidForNoDaemonWhenNobodyHoldsTheLock) {
+  TestWorld world;
+  {
+    FakeDaemon daemon(daemon_with({}));
+    world.point_to(daemon);
+  }
+  EXPECT_THAT(daemon_state(world), AllOf(StartsWith("note: none runs"), HasSubstr("left over")));
+}
+
+TEST(Doctor, NamesADaemonThatHoldsTheLockButDoesNotAnswer) {
+  TestWorld world;
+  const auto lock = service::InstanceLock::acquire(world.env.home);
+  ASSERT_TRUE(lock);
+  EXPECT_THAT(daemon_state(world), StartsWith("note: one for "));
+  {
+    FakeDaemon daemon(daemon_with({}));
+    world.point_to(daemon);
+  }
+  EXPECT_THAT(daemon_state(world), AllOf(StartsWith("failure: pid "), HasSubstr("does not answer")));
+}
+
+TEST(Doctor, FindsADaemonThatAnswers) {
+  FakeDaemon daemon(daemon_with({}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_THAT(daemon_state(world), StartsWith("ok: listens on"));
 }
 
 TEST(Doctor, WithoutAHomeSaysSoAndGoesOn) {

@@ -70,6 +70,10 @@ Result<InstanceLock> InstanceLock::acquire(const fs::path& home) {
                   lock.path_.string(), kAttempts));
 }
 
+bool InstanceLock::is_held(const fs::path& home) {
+  return is_locked(lock_path(home));
+}
+
 InstanceLock::InstanceLock(InstanceLock&& other) noexcept
     : path_(std::exchange(other.path_, {})), fd_(std::move(other.fd_)) {}
 

@@ -26,8 +26,11 @@ enum class OpenHow { existing, create_new };
 // For reading and writing, mode 0600, never through a link. Errors keep their kind: not_found, conflict
 // (exists), denied, io.
 Result<Fd> open_lock_file(const fs::path& path, OpenHow how);
-// An advisory lock on the whole file until `fd` is closed or the process ends. False: somebody else has it.
+// An advisory lock on the whole file until `fd` is closed or the process ends. False: somebody else has it,
+// for longer than is_locked() takes.
 bool try_lock(const Fd& fd);
+// Whether anybody holds that lock. No such file: nobody does.
+bool is_locked(const fs::path& path);
 // Whether `path` still names the file behind `fd`.
 bool is_still(const Fd& fd, const fs::path& path);
 // The first bytes of the file, and when it was last written.

@@ -90,7 +90,17 @@ Result<Fd> open_lock_file(const fs::path& path, OpenHow how) {
 }
 
 bool try_lock(const Fd& fd) {
-  return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
+  for (int attempt = 1;; ++attempt) {
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return true;
+    if (attempt == kLockAttempts) return false;
+    std::this_thread::sleep_for(kLockPause);
+  }
+}
+
+// There is no way to ask but to try; a shared lock keeps others that only ask from being misled.
+bool is_locked(const fs::path& path) {
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return fd && ::flock(fd.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 bool is_still(const Fd& fd, const fs::path& path) {

@@ -52,7 +52,8 @@ Result<> write_runtime_files(const fs::path& home, std::uint16_t port, const std
 }
 
 void remove_runtime_files(const fs::path& home) {
-  for (const char* name : {"port", "pid", "auth-token"}) remove_file(home / "runtime" / name);
+  // The reverse of how they were written: what others look for goes first.
+  for (const char* name : {"port", "service-role", "pid", "auth-token"}) remove_file(home / "runtime" / name);
 }
 
 Result<DaemonAddress> find_daemon(const fs::path& home) {

@@ -20,6 +20,9 @@ class InstanceLock {
  public:
   // Errors: `already_running` names the pid and the remedy.
   static Result<InstanceLock> acquire(const fs::path& home);
+  // Whether a process holds the lock of a home now. Unlike a pid, which another program may have been given
+  // since, this cannot be out of date.
+  static bool is_held(const fs::path& home);
   InstanceLock(InstanceLock&&) noexcept;
   InstanceLock& operator=(InstanceLock&&) noexcept;
   ~InstanceLock();
