@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
     env.home_error = std::move(home).error();
   }
   env.port = variable("GEZEL_PORT");
+  env.target_itl_ms = variable("GEZEL_TARGET_ITL_MS");
   env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";
   env.executable = cli::executable_path();
   env.engine = variable("GEZEL_ENGINE");

@@ -11,6 +11,9 @@
 namespace gezel::cli {
 namespace {
 
+constexpr int kHighestPort = 65'535;
+constexpr int kTargetItlMsLow = 10, kTargetItlMsHigh = 1'000;  // spec 40 section 11.19
+
 constexpr std::array kFlags{
     Flag{.name = "--port",
          .kind = Flag::Kind::integer,
@@ -18,7 +21,7 @@ constexpr std::array kFlags{
          .help = "listen on exactly this port of 127.0.0.1; 0 = any free one (GEZEL_PORT; unset: 6228, or a "
                  "free one "
                  "when it is taken)",
-         .high = 65'535},
+         .high = kHighestPort},
     Flag{.name = "--no-auth", .help = "let every program on this machine in without a key"},
     Flag{.name = "--slots",
          .kind = Flag::Kind::integer,
@@ -44,6 +47,14 @@ constexpr std::array kFlags{
          .help = "whether flash attention is used (unset: whatever is faster here)",
          .choices = "on|off",
          .completes = Completes::choice},
+    Flag{.name = "--target-itl",
+         .kind = Flag::Kind::integer,
+         .value = "MS",
+         .help =
+             "how long a token of a running answer may take while other prompts are read; less is smoother, "
+             "more reads prompts faster (GEZEL_TARGET_ITL_MS; unset: 130)",
+         .low = kTargetItlMsLow,
+         .high = kTargetItlMsHigh},
     Flag{.name = "--idle-timeout",
          .kind = Flag::Kind::integer,
          .value = "SECONDS",
@@ -69,18 +80,22 @@ constexpr std::array kFlags{
                  "(GEZEL_SHUTDOWN_ON_STDIN_EOF=1)"},
 };
 
-// GEZEL_PORT, or an error that names it.
-Result<std::optional<std::uint16_t>> port_of(const Environment& env, const Arguments& arguments) {
-  if (const auto port = arguments.integer("--port")) return static_cast<std::uint16_t>(*port);
-  if (env.port.empty()) return std::nullopt;
-  std::uint16_t port = 0;
-  const char* end = env.port.data() + env.port.size();
-  if (const auto [at, error] = std::from_chars(env.port.data(), end, port);
-      error != std::errc() || at != end) {
-    return fail(ErrorKind::invalid, std::string(kCodeUsage),
-                fmt::format("GEZEL_PORT is '{}'; it must be a whole number from 0 to 65535", env.port));
+// A setting from its flag, which was checked, or from a variable of the environment, or none. A variable that
+// is no such number is an error that names it.
+Result<std::optional<int>> integer_setting(const Arguments& arguments, std::string_view flag,
+                                           std::string_view variable, const std::string& text, int low,
+                                           int high) {
+  if (const auto given = arguments.integer(flag)) return static_cast<int>(*given);
+  if (text.empty()) return std::nullopt;
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || at != end || number < low || number > high) {
+    return fail(
+        ErrorKind::invalid, std::string(kCodeUsage),
+        fmt::format("{} is '{}'; it must be a whole number from {} to {}", variable, text, low, high));
   }
-  return port;
+  return number;
 }
 
 LogOptions log_options(const Arguments& arguments) {
@@ -95,13 +110,16 @@ LogOptions log_options(const Arguments& arguments) {
 }
 
 int run(Environment& env, const Arguments& arguments) {
-  auto port = port_of(env, arguments);
+  const auto port = integer_setting(arguments, "--port", "GEZEL_PORT", env.port, 0, kHighestPort);
   if (!port) return print_error(env, port.error());
+  const auto target_itl_ms = integer_setting(arguments, "--target-itl", "GEZEL_TARGET_ITL_MS",
+                                             env.target_itl_ms, kTargetItlMsLow, kTargetItlMsHigh);
+  if (!target_itl_ms) return print_error(env, target_itl_ms.error());
   auto engine = engine_program(env, arguments);
   if (!engine) return print_error(env, engine.error());
 
   http::DaemonOptions options;
-  options.port = *port;
+  if (*port) options.port = static_cast<std::uint16_t>(**port);
   options.no_auth = arguments.has("--no-auth");
   options.shutdown_on_stdin_eof = env.shutdown_on_stdin_eof || arguments.has("--shutdown-on-stdin-eof");
   options.service.home = env.home;
@@ -111,6 +129,7 @@ int run(Environment& env, const Arguments& arguments) {
   options.service.context = arguments.integer("--ctx");
   if (const auto threads = arguments.integer("--threads"))
     options.service.threads = static_cast<int>(*threads);
+  options.service.target_itl_ms = *target_itl_ms;
   if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";
   if (const auto seconds = arguments.integer("--idle-timeout"))
     options.service.idle_timeout = Millis(*seconds * 1'000);

@@ -22,6 +22,7 @@ struct Environment {
   fs::path home;                       // GEZEL_HOME, else ~/.gezel; `--home` replaces it
   std::optional<Error> home_error;     // why there is none
   std::string port;                    // GEZEL_PORT as written, "" = unset; read by `serve` only
+  std::string target_itl_ms;           // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
   bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
   fs::path executable;                 // this program, absolute
   fs::path engine;                     // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it

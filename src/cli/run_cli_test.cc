@@ -90,6 +90,7 @@ TEST(RunCli, ServeHandsOverWhatWasGiven) {
   EXPECT_EQ(world.run({"serve", "--slots", "3", "--ctx", "4096", "--threads", "2", "--flash-attn", "off",
                        "--idle-timeout", "0", "--no-auth", "--log-format", "json"}),
             kOk);
+  EXPECT_EQ(got.service.target_itl_ms, std::nullopt);
   EXPECT_EQ(got.port, 4000);
   EXPECT_TRUE(got.no_auth);
   EXPECT_EQ(got.service.slots, 3);
@@ -110,6 +111,37 @@ TEST(RunCli, ServeRefusesAPortVariableThatIsNoPort) {
   world.env.port = "eighty";
   EXPECT_EQ(world.run({"serve"}), kUsage);
   EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_PORT is 'eighty'"));
+}
+
+TEST(RunCli, ServeTakesTheTargetPaceFromItsFlagElseFromItsVariable) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  world.env.target_itl_ms = "10";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_EQ(got.service.target_itl_ms, 10);
+  EXPECT_EQ(world.run({"serve", "--target-itl", "1000"}), kOk);
+  EXPECT_EQ(got.service.target_itl_ms, 1'000);
+}
+
+TEST(RunCli, ServeRefusesATargetPaceThatIsNone) {
+  TestWorld world;
+  world.env.engine = "/bin/sh";
+  for (const char* wrong : {"9", "1001", "fast", "130ms", "-1", "13.5", "99999999999999999999"}) {
+    world.env.target_itl_ms = wrong;
+    world.err.str("");
+    EXPECT_EQ(world.run({"serve"}), kUsage) << wrong;
+    EXPECT_THAT(world.err.str(),
+                HasSubstr(fmt::format("GEZEL_TARGET_ITL_MS is '{}'; it must be a whole number "
+                                      "from 10 to 1000",
+                                      wrong)));
+  }
+  world.env.target_itl_ms.clear();
+  EXPECT_EQ(world.run({"serve", "--target-itl", "9"}), kUsage);
 }
 
 TEST(RunCli, ServeNamesAMissingEngineAndTheRemedy) {

@@ -24,6 +24,7 @@ struct EmbeddedOptions {
   std::optional<std::int64_t> context;
   std::optional<bool> flash_attention;
   std::optional<int> threads;
+  std::optional<int> target_itl_ms;  // of running answers while prompts are read (spec 40 section 11.12.3)
   Millis idle_timeout{300'000};  // 0: never stopped for idleness
   Millis startup_timeout{180'000};
   bool sandbox = true;

@@ -149,6 +149,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_.context_per_slot = plan.context;
   load_.threads = plan.threads;
   load_.flash_attention = options_.flash_attention;
+  if (options_.target_itl_ms) load_.target_itl_ms = *options_.target_itl_ms;
   load_.excluded_buffer_types = plan.excluded_buffer_types;
   load_.sandbox = options_.sandbox;
 

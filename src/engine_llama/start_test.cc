@@ -29,6 +29,7 @@ TEST_F(Starting, TwoCallersShareOneSpawn) {
 
 TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
   slots = 3;
+  options.target_itl_ms = 55;
   make();
   ask_ready();
   auto frames = worker().take();
@@ -41,6 +42,7 @@ TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
   const auto load = protocol::parse_load(frames[0].body);
   ASSERT_TRUE(load);
   EXPECT_EQ(load->slots, 3);
+  EXPECT_EQ(load->target_itl_ms, 55);
   EXPECT_EQ(load->model_path, "/models/m.gguf");
   EXPECT_TRUE(load->cache_folder.starts_with(options.home.string()));
 }

@@ -79,6 +79,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
   out.context = options.context;
   out.flash_attention = options.flash_attention;
   out.threads = options.threads;
+  out.target_itl_ms = options.target_itl_ms;
   out.idle_timeout = options.idle_timeout;
   out.sandbox = options.sandbox;
   out.excluded_buffer_types = options.excluded_buffer_types;

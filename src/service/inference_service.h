@@ -32,6 +32,9 @@ struct ServiceOptions {
   std::optional<std::int64_t> context;  // --ctx, tokens per slot
   std::optional<bool> flash_attention;  // --flash-attn
   std::optional<int> threads;           // --threads
+  // --target-itl: milliseconds a token of a running answer may take while prompts are read; unset: the
+  // engine's default.
+  std::optional<int> target_itl_ms;
   Millis idle_timeout{300'000};
   bool sandbox = true;
   std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
