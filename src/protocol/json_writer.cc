@@ -1,52 +1,12 @@
 #include "protocol/json_writer.h"
 
+#include "base/json_text.h"
 #include "base/utf8.h"
 
 namespace gezel::protocol {
 namespace {
 
 constexpr std::string_view kHexDigits = "0123456789abcdef";
-
-bool must_escape(char c) {
-  return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
-}
-
-void append_escaped(std::string& out, char c) {
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      break;
-    case '\\':
-      out += "\\\\";
-      break;
-    case '\n':
-      out += "\\n";
-      break;
-    case '\r':
-      out += "\\r";
-      break;
-    case '\t':
-      out += "\\t";
-      break;
-    default:
-      out += "\\u00";
-      out += kHexDigits[static_cast<unsigned char>(c) >> 4];
-      out += kHexDigits[static_cast<unsigned char>(c) & 15];
-  }
-}
-
-void append_valid(std::string& out, std::string_view text) {
-  out.push_back('"');
-  std::size_t begin = 0;  // of the run that needs no escape
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (!must_escape(text[at])) continue;
-    out.append(text, begin, at - begin);
-    append_escaped(out, text[at]);
-    begin = at + 1;
-  }
-  out.append(text, begin, text.size() - begin);
-  out.push_back('"');
-}
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -58,9 +18,9 @@ int hex_value(char c) {
 
 void append_json_string(std::string& out, std::string_view text) {
   if (find_invalid_utf8(text)) {
-    append_valid(out, sanitize_utf8(text));
+    gezel::append_json_string(out, sanitize_utf8(text));
   } else {
-    append_valid(out, text);
+    gezel::append_json_string(out, text);
   }
 }
 
