@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/log.h"
+#include "engine/on_pool.h"
 #include "engine_llama/embedded_core.h"
 
 namespace gezel::engine_llama {
@@ -17,19 +18,11 @@ namespace gezel::engine_llama {
 using engine::EngineError;
 using engine::EngineResult;
 using engine::make_error;
+using engine::on_pool;
 using engine::State;
 using engine::StopReason;
 
 namespace {
-
-// Runs blocking work on the pool and comes back to the loop.
-template <class Work>
-asio::awaitable<std::invoke_result_t<Work>> on_pool(asio::any_io_executor pool, Work work) {
-  using Answer = std::invoke_result_t<Work>;
-  co_return co_await asio::co_spawn(
-      pool, [work = std::move(work)]() mutable -> asio::awaitable<Answer> { co_return work(); },
-      asio::use_awaitable);
-}
 
 EngineError from_store(Error error) {
   if (is_about_reading(error)) return unreadable_model(std::move(error));

@@ -3,13 +3,12 @@
 // A stream's status line is held back until the engine accepted the prompt, so that a refusal still gets its
 // real HTTP status; only when that takes very long (a model being loaded) is the 200 sent ahead, since
 // clients give up on silence.
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
 
 #include "api/chat.h"
 #include "base/bytes.h"
 #include "base/log.h"
+#include "engine/on_pool.h"
 #include "http/feed.h"
 #include "http/routes.h"
 
@@ -29,12 +28,8 @@ Deadline after(Deadline from, Millis wait) {
 asio::awaitable<api::ApiResult<api::ChatRequest>> parse(Call& call) {
   const std::string& body = call.request.body;
   if (body.size() <= kParseOnLoop) co_return api::parse_chat_request(body);
-  co_return co_await asio::co_spawn(
-      call.services.pool,
-      [&body]() -> asio::awaitable<api::ApiResult<api::ChatRequest>> {
-        co_return api::parse_chat_request(body);
-      },
-      asio::use_awaitable);
+  co_return co_await engine::on_pool(call.services.pool.get_executor(),
+                                     [&body] { return api::parse_chat_request(body); });
 }
 
 api::ApiError turn_timeout(Millis limit) {

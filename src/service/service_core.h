@@ -1,15 +1,13 @@
 // service/service_core.h
 //
 // The state behind InferenceService. Shared, so that work that comes back from the pool finds it alive;
-// everything but the closures given to on_pool() runs on the event loop.
+// everything but the closures given to on_pool() runs on the event loop. Those may use the store, never this
+// object's other state.
 #pragma once
 #include <atomic>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/use_awaitable.hpp>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
 #include "engine/pool.h"
@@ -44,16 +42,6 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   void begin_stop();
 
  private:
-  // Runs blocking work on the pool. `work` may use the store, never this object's other state.
-  template <class Work>
-  asio::awaitable<std::invoke_result_t<Work&>> on_pool(Work work) {
-    co_return co_await asio::co_spawn(
-        parts_.pool,
-        [](Work inner) -> asio::awaitable<std::invoke_result_t<Work&>> {
-          co_return inner();
-        }(std::move(work)),
-        asio::use_awaitable);
-  }
   // Counts as background work, for which stop() waits, while it lives.
   class Busy {
    public:

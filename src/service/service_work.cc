@@ -1,13 +1,19 @@
 // Work that waits: for the disk, for engines, for the end.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <boost/asio/co_spawn.hpp>
 
 #include "base/log.h"
+#include "engine/on_pool.h"
 #include "engine/quarantine.h"
 #include "service/service_core.h"
 
 namespace gezel::service {
+
+using engine::on_pool;
+
 namespace {
 
 // A text member of an import request, or its default. Another type is an error that names it.
@@ -92,7 +98,7 @@ void ServiceCore::prepare_soon() {
 
 asio::awaitable<void> ServiceCore::prepare() {
   if (parts_.reap_orphans) {
-    co_await on_pool([reap = parts_.reap_orphans] {
+    co_await on_pool(parts_.pool, [reap = parts_.reap_orphans] {
       reap();
       return true;
     });
@@ -115,7 +121,7 @@ void ServiceCore::scan_soon() {
 asio::awaitable<void> ServiceCore::scan_loop() {
   while (scans_done_ < scans_wanted_) {
     const std::uint64_t target = scans_wanted_;
-    inventory_ = co_await on_pool([this] { return store_.inventory(); });
+    inventory_ = co_await on_pool(parts_.pool, [this] { return store_.inventory(); });
     scanned_at_ = parts_.clock.now();
     scans_done_ = target;
     scanned_.notify();
@@ -144,7 +150,7 @@ asio::awaitable<void> ServiceCore::verify_loop() {
     for (const auto& model : all) {
       if (stopping_) break;
       using Outcome = std::optional<Result<>>;
-      const Outcome outcome = co_await on_pool([this, model, go_on = go_on_]() -> Outcome {
+      const Outcome outcome = co_await on_pool(parts_.pool, [this, model, go_on = go_on_]() -> Outcome {
         if (store_.check(model) == models::Integrity::unchanged) return std::nullopt;
         return store_.verify(model, [&](Bytes) { return go_on->load(); });
       });
@@ -212,7 +218,7 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::import_model(json::obj
   auto request = parse_import(body);
   if (!request) co_return std::unexpected(request.error());
   const Busy busy(shared_from_this());  // stop() waits until the store is left alone
-  const auto model = co_await on_pool([this, request = std::move(*request), go_on = go_on_] {
+  const auto model = co_await on_pool(parts_.pool, [this, request = std::move(*request), go_on = go_on_] {
     auto imported = store_.import(request, [&](Bytes) { return go_on->load(); });
     if (imported) lift_quarantine(options_.home, parts_.clock, imported->id);
     return imported;
