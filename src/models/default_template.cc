@@ -1,26 +1,15 @@
 #include "models/default_template.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fstream>
+
+#include "prompt/default_templates.h"
 
 namespace gezel::models {
 namespace {
 
 constexpr Bytes kMaxHeader = 128 * kMiB;  // vocabularies of a million tokens are a tenth of it
-
-struct Row {
-  std::string_view name, control_token;
-};
-// The order and names of template/default_templates.h, which lives in the worker.
-constexpr std::array kRows{
-    Row{"default:gemma", "<start_of_turn>"},
-    Row{"default:chatml", "<|im_start|>"},
-    Row{"default:llama3", "<|start_header_id|>"},
-    Row{"default:mistral", "[INST]"},
-};
-constexpr std::string_view kOtherwise = "default:plain";
 
 // A text as GGUF stores it: its length as a little-endian 64-bit number, then its bytes.
 std::string stored(std::string_view text) {
@@ -33,10 +22,10 @@ std::string stored(std::string_view text) {
 }  // namespace
 
 std::string default_template_of(std::string_view header) {
-  const auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& candidate) {
-    return header.find(stored(candidate.control_token)) != std::string_view::npos;
-  });
-  return std::string(row == kRows.end() ? kOtherwise : row->name);
+  const auto fits = [&](const prompt::DefaultTemplateRule& rule) {
+    return rule.control_token.empty() || header.find(stored(rule.control_token)) != std::string_view::npos;
+  };
+  return std::string(std::ranges::find_if(prompt::kDefaultTemplateRules, fits)->name);
 }
 
 std::string default_template_of(const fs::path& path, Bytes header_bytes) {

@@ -3,6 +3,9 @@
 #include "template/default_templates.h"
 
 #include <algorithm>
+#include <array>
+
+#include "prompt/default_templates.h"
 
 namespace gezel::chat {
 namespace {
@@ -64,16 +67,34 @@ constexpr std::string_view kPlain = R"({{ bos_token }}
 {%- if add_generation_prompt %}{{ 'Assistant:' }}{% endif -%}
 )";
 
+struct Format {
+  std::string_view name;  // of a rule in prompt/default_templates.h
+  std::string_view source;
+  std::string_view stop = {};
+};
+constexpr std::array kFormats{
+    Format{"default:gemma", kGemma},
+    Format{"default:chatml", kChatMl},
+    Format{"default:llama3", kLlama3},
+    Format{"default:mistral", kMistral},
+    Format{"default:plain", kPlain, "\nUser:"},
+};
+static_assert(std::ranges::all_of(prompt::kDefaultTemplateRules, [](const auto& rule) {
+  return std::ranges::find(kFormats, rule.name, &Format::name) != kFormats.end();
+}));
+
 }  // namespace
 
 const std::vector<DefaultTemplate>& default_templates() {
-  static const std::vector<DefaultTemplate> kTable = {
-      {"default:gemma", "<start_of_turn>", kGemma, {}},
-      {"default:chatml", "<|im_start|>", kChatMl, {}},
-      {"default:llama3", "<|start_header_id|>", kLlama3, {}},
-      {"default:mistral", "[INST]", kMistral, {}},
-      {"default:plain", "", kPlain, {"\nUser:"}},
-  };
+  static const std::vector<DefaultTemplate> kTable = [] {
+    std::vector<DefaultTemplate> table;
+    for (const auto& rule : prompt::kDefaultTemplateRules) {
+      const auto format = std::ranges::find(kFormats, rule.name, &Format::name);
+      table.push_back({rule.name, rule.control_token, format->source, {}});
+      if (!format->stop.empty()) table.back().stops.emplace_back(format->stop);
+    }
+    return table;
+  }();
   return kTable;
 }
 
