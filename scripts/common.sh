@@ -16,6 +16,20 @@ say()  { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die()  { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Debian 12's own Rust is too old; its cargo-web is not. A newer toolchain that is already there wins.
+RUST_MINOR=87
+# find_cargo: prints the cargo of the first toolchain that is new enough; false when there is none.
+find_cargo() {
+  local candidate
+  for candidate in cargo cargo-web; do
+    have "$candidate" || continue
+    "$candidate" --version | awk -v minor="$RUST_MINOR" '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= minor)}' || continue
+    echo "$candidate"
+    return 0
+  done
+  return 1
+}
+
 # sha256_is FILE DIGEST: true when FILE exists and has that digest.
 sha256_is() { [ -f "$1" ] && [ "$(sha256sum "$1" | cut -d' ' -f1)" = "$2" ]; }
 

@@ -11,14 +11,7 @@ packages=(
   python3 python3-venv ca-certificates
 )
 # Newer toolchains that are already there are used instead of Debian's.
-rust_is_new_enough() {
-  local candidate
-  for candidate in cargo cargo-web; do
-    have "$candidate" && "$candidate" --version | awk '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= 87)}' && return 0
-  done
-  return 1
-}
-rust_is_new_enough || packages+=(rustc-web cargo-web)
+find_cargo >/dev/null || packages+=(rustc-web cargo-web)
 if [ "${1:-}" = test ]; then
   have node || packages+=(nodejs)
   have npm || packages+=(npm)
