@@ -152,3 +152,38 @@ def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenized(daemon):
     assert body["error"]["code"] == "context_length_exceeded"
     assert "at least" in body["error"]["message"]
     assert body["error"]["n_prompt_tokens"] > body["error"]["n_ctx"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_client_that_only_stops_sending_is_answered(daemon, stream, version):
+    body = json.dumps({"model": SMOLLM2, "stream": stream, "max_tokens": 16,
+                       "messages": [{"role": "user", "content": "Say hello."}]}).encode()
+    with socket.create_connection(("127.0.0.1", daemon.port), timeout=60) as connection:
+        connection.sendall(post(daemon, body).replace(b"HTTP/1.1", f"HTTP/{version}".encode(), 1))
+        connection.shutdown(socket.SHUT_WR)
+        reply = b""
+        while part := connection.recv(65536):
+            reply += part
+    assert reply.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"data: [DONE]" in reply if stream else b'"finish_reason"' in reply
+
+
+def test_a_bias_for_a_token_that_does_not_exist_is_refused_by_name(daemon):
+    status, body = daemon.chat(logit_bias={"49152": 5})
+    assert status == 400
+    assert body["error"]["param"] == "logit_bias.49152"
+    assert "49152 tokens" in body["error"]["message"]
+    assert daemon.chat(logit_bias={"49151": 5})[0] == 200
+
+
+@pytest.mark.parametrize("seed", [2**64 - 1, 2**63, -2**63, -2])
+def test_every_64_bit_seed_is_taken(daemon, seed):
+    assert daemon.chat(seed=seed)[0] == 200
+
+
+@pytest.mark.parametrize("seed", [2**64, -2**63 - 2048, 0.5])
+def test_any_other_seed_is_refused_by_name(daemon, seed):
+    status, body = daemon.chat(seed=seed)
+    assert status == 400
+    assert body["error"]["param"] == "seed"

@@ -5,6 +5,7 @@ import os
 import pathlib
 import random
 import signal
+import socket
 import threading
 import time
 import urllib.request
@@ -68,8 +69,7 @@ def test_stop_ends_open_streams_and_removes_the_runtime_files(make_daemon):
     assert daemon.cli("stop", "--force").returncode == 0
     list(events)
     assert daemon.process.wait(20) == 0
-    for name in ("port", "pid", "auth-token", "lock"):
-        assert not (daemon.home / "runtime" / name).exists()
+    assert list((daemon.home / "runtime").iterdir()) == []
 
 
 def test_two_models_are_loaded_at_once(daemon):
@@ -147,7 +147,6 @@ def test_a_thousand_cancelled_requests_leak_nothing(make_daemon):
     lock = threading.Lock()
 
     def client():
-        import socket
         while True:
             with lock:
                 if not moments:
@@ -179,14 +178,39 @@ def test_a_thousand_cancelled_requests_leak_nothing(make_daemon):
     assert daemon.stats()["prompt_tokens_total"] > stats["prompt_tokens_total"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_closes_in_the_silence_of_its_answer_frees_the_slot(make_daemon, stream):
+    daemon = make_daemon(SMOLLM2, flags=("--slots", "1"))
+    daemon.chat()
+    # Read for seconds before the first token, and not a word is sent meanwhile.
+    body = json.dumps({"model": SMOLLM2, "stream": stream, "max_tokens": 4000, "ignore_eos": True,
+                       "messages": [{"role": "user", "content": "tell me more " * 1500}]}).encode()
+    with socket.create_connection(("127.0.0.1", daemon.port)) as connection:
+        connection.sendall((f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+                            f"{daemon.key}\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body)
+        wait_until(lambda: daemon.worker()["slots_busy"] == 1, 30, "the request to run")
+    wait_until(lambda: daemon.worker()["slots_busy"] == 0, 5, "the slot to be free")
+
+
+def resident_kib(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+
+
+def test_the_memory_of_large_bodies_is_returned(make_daemon):
+    daemon = make_daemon(SMOLLM2)
+    for _ in range(3):
+        assert daemon.request("POST", "/v1/chat/completions", b"[" + b'"word",' * 8_000_000 + b'"end"]')[0] == 400
+    wait_until(lambda: resident_kib(daemon.process.pid) < 48 * 1024, 30, "the daemon to be small again")
+
+
 def test_health_answers_at_once_and_the_idle_daemon_is_small(make_daemon):
     daemon = make_daemon(SMOLLM2)
     # Without a key and without a model loaded: nothing is waited for.
     status, _, body = daemon.request("GET", "/health", token="", timeout=1)
     assert status == 200 and json.loads(body)["ok"] is True, body
     assert daemon.worker() is None
-    status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text()
-    resident = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
+    resident = resident_kib(daemon.process.pid)
     assert resident < 30 * 1024, f"{resident} KiB resident"
 
 
