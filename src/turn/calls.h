@@ -58,9 +58,11 @@ struct Call {
 
 // JSON without blanks, keys in their order. Numbers keep being what they are: 2.5 is 2.5, 3.0 is 3.0.
 std::string compact_json(const json::value& value);
+std::string compact_json(const json::object& object);
 
 // One text for all spellings of the same value: compact, keys sorted by bytes at every level, 3.0 as 3.
 std::string canonical_json(const json::value& value);
+std::string canonical_json(const json::object& object);
 
 // Calls with the same name and the same canonical arguments collapse to the first. Returns how many went.
 std::size_t collapse_duplicates(std::vector<Call>& calls);

@@ -1,8 +1,8 @@
 // turn/usage.h
 //
-// The arithmetic around one turn: how large a prompt is before it is tokenized, how much may be generated, how
-// much of a tool's result is kept, and how a turn ended. From spec 50 sections 10.1, 11.3, 12.1, 14.1 and 14.2.
-// Characters are Unicode scalar values.
+// The arithmetic around one turn: how large a prompt is before it is tokenized, how much may be generated,
+// how much of a tool's result is kept, and how a turn ended. From spec 50 sections 10.1, 11.3, 12.1, 14.1
+// and 14.2. Characters are Unicode scalar values.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -54,9 +54,9 @@ struct ResultCap {
 };
 ResultCap result_cap(std::int64_t context_tokens, std::int64_t prompt_chars);
 
-// `text` if it has at most `cap_chars` characters; else a part of it and a note that says so and how to get the
-// rest, together at most `cap_chars`. The output of a failed command keeps its head and its tail, because the
-// cause is usually in the last lines.
+// `text` if it has at most `cap_chars` characters; else a part of it and a note that says so and how to get
+// the rest, together at most `cap_chars`. The output of a failed command keeps its head and its tail, because
+// the cause is usually in the last lines.
 std::string cap_result(std::string_view text, std::int64_t cap_chars);
 // Characters of the tail that is kept.
 std::int64_t failed_command_tail(std::int64_t cap_chars);
@@ -69,8 +69,8 @@ enum class FinishReason { stop, length, tool_calls, content_filter };
 std::string_view to_string(FinishReason reason);
 
 struct FinishFacts {
-  bool calls = false;           // calls are returned
-  bool call_cut_short = false;  // a call that was already announced in the stream is incomplete
+  bool calls = false;                  // calls are returned
+  bool call_cut_short = false;         // a call that was already announced in the stream is incomplete
   std::optional<FinishReason> engine;  // the engine's own cause
   std::int64_t output_tokens = 0;
   std::int64_t output_limit = 0;  // 0: unknown
