@@ -16,6 +16,8 @@ namespace gezel::turn {
 
 // One thing that was changed.
 struct Repair {
+  enum class Kind { renamed, converted };
+  Kind kind = Kind::converted;
   std::string field;  // JSON pointer (RFC 6901) into the arguments; of a renamed key: the new name
   json::value from;   // the value before; of a renamed key: the old key
   json::value to;     // the value after; of a renamed key: the new key
@@ -37,8 +39,8 @@ json::value markup_value(std::string_view text, MarkupValue kind, const SchemaPo
 // lower-casing and removing everything but letters and digits; else itself.
 std::string_view match_key(const ToolSchema& tool, std::string_view key);
 
-// Renames keys (match_key, only where the target is absent) and converts values, recursively. Returns what was
-// changed, in the order of the arguments.
+// Renames keys (match_key, only where the target is absent) and converts values, recursively. Returns what
+// was changed, in the order of the arguments.
 std::vector<Repair> coerce_arguments(json::object& arguments, const ToolSchema& tool);
 
 // The value part alone, for one value. `field` is the pointer that repairs below it begin with.

@@ -1,8 +1,9 @@
 // turn/tool_schema.h
 //
 // What the parser knows of a tool: its name, its parameters' JSON Schema and the types each of them may have.
-// Built once per request from the tool's JSON. Spec 50 section 6.3 says where types come from: `type`, `enum`,
-// `const`, the union of `anyOf`/`oneOf`/`allOf`, and local references (`#/...`), at most kMaxSchemaDepth deep.
+// Built once per request from the tool's JSON. Spec 50 section 6.3 says where types come from: `type`,
+// `enum`, `const`, the union of `anyOf`/`oneOf`/`allOf`, and local references (`#/...`), at most
+// kMaxSchemaDepth deep.
 //
 // Schemas are written by callers. What they get wrong (a reference to nowhere, a cycle, a type nobody knows)
 // declares nothing and is never an error: a position that declares nothing allows every type.
@@ -15,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "turn/names.h"
 
 namespace gezel::turn {
 
@@ -37,9 +39,8 @@ struct SchemaPosition {
   Types types = kAnyType;  // what may stand here; kAnyType where nothing is declared
 };
 
-// The position of the value that `schema` describes. A schema that is no object (`true`, or broken) declares
-// nothing.
-SchemaPosition position_of(const json::object& root, const json::value& schema);
+// The position of the value that `schema` describes.
+SchemaPosition position_of(const json::object& root, const json::object& schema);
 // The position of member `key` of an object: `properties`, else `additionalProperties`.
 SchemaPosition member_position(const SchemaPosition& object, std::string_view key);
 // The position of element `index` of an array: `prefixItems` (or `items` as a list), else `items`.
@@ -56,10 +57,13 @@ struct ToolSchema {
   json::object parameters;            // as the caller wrote it; {} when there is none
   std::vector<Property> properties;   // top level, in the order of the schema
   std::vector<std::string> required;  // top level, in the order of the schema, also those not in `properties`
+  NameIndex keys;                     // of `properties`
 
   const Property* property(std::string_view key) const;  // exact name; null when there is none
   // The types that argument `key` may have; kAnyType when the tool does not declare it.
   Types types(std::string_view key) const;
+  // The position of argument `key`. Invalid once the tool is moved.
+  SchemaPosition position(std::string_view key) const;
 };
 
 // From {"type": "function", "function": {name, parameters}} or {name, parameters}. `parameters` that are
