@@ -28,10 +28,10 @@ struct RambleSettings {
 RambleLimits ramble_limits(const RambleSettings& settings);
 bool leaky_family(std::string_view family);
 
-// An exact cycle: the text ends in at least kCycleRepeats copies of something at most `max_period` units long,
-// and they have at least kCycleChars characters together. Units are tokens where the engine gives them, else
-// characters. One comparison per unit and period (the compiler makes vectors of them); memory is 5 numbers per
-// period.
+// An exact cycle: the text ends in at least kCycleRepeats copies of something at most `max_period` units
+// long, and they have at least kCycleChars characters together. Units are tokens where the engine gives them,
+// else characters. One comparison per unit and period (the compiler makes vectors of them); memory is 5
+// numbers per period.
 inline constexpr std::size_t kCyclePeriodTokens = 256;
 inline constexpr std::size_t kCyclePeriodChars = 1024;  // 256 tokens of 4 characters
 inline constexpr std::size_t kCycleRepeats = 8;
@@ -48,7 +48,7 @@ class CycleDetector {
   std::size_t period() const { return period_; }  // units; 0: none found
 
  private:
-  void check();
+  bool check();
 
   std::size_t max_period_;
   std::size_t period_ = 0;
@@ -56,7 +56,7 @@ class CycleDetector {
   std::vector<std::uint32_t> units_;
   std::vector<std::uint64_t> chars_;
   std::size_t newest_ = 0;
-  std::size_t size_ = 0;  // units seen, at most max_period
+  std::size_t size_ = 0;  // units kept, at most max_period + 1
   std::uint64_t total_chars_ = 0;
   std::vector<std::uint32_t> matches_;  // per period p: the last units that equal the one p before
   std::uint32_t scalar_ = 0;            // the character being put together by feed_text
@@ -70,9 +70,9 @@ inline constexpr std::size_t kTrigramWords = 8;
 inline constexpr double kTrigramShare = 0.4;
 double distinct_trigrams(std::string_view text);
 
-// The rule for looped turns: in the last kTrigramWindow characters of the channel, fewer than kTrigramShare of
-// the trigrams are distinct. Judged once the window is full, every tenth of a window. Feed only what is
-// outside calls, reasoning and fences.
+// The rule for looped turns: in the last kTrigramWindow characters of the channel, fewer than kTrigramShare
+// of the trigrams are distinct. Judged once the window is full and then every tenth of a window, when the
+// next character begins. Feed only what is outside calls, reasoning and fences.
 class TrigramGuard {
  public:
   // True once the rule triggered, and from then on.
@@ -80,8 +80,9 @@ class TrigramGuard {
   bool triggered() const { return triggered_; }
 
  private:
-  std::string window_;
-  std::size_t chars_ = 0;    // characters in window_
+  std::string window_;  // from begin_
+  std::size_t begin_ = 0;
+  std::size_t chars_ = 0;     // characters in the window
   std::size_t unjudged_ = 0;  // characters since the last judgement
   bool triggered_ = false;
 };
@@ -102,6 +103,7 @@ class FenceTracker {
   std::size_t indent_ = 0;
   std::size_t marks_ = 0;
   char mark_ = 0;
+  bool blank_ = false;     // blanks came after the marks
   bool other_ = false;     // something else than blanks came after the marks
   bool backtick_ = false;  // ... and it holds a backtick, which no info string of a backtick fence does
 };

@@ -1,8 +1,8 @@
 // turn/required.h
 //
 // Calls that lack required arguments are not executed (spec 50 section 6.5). If a grammar was to guarantee
-// those arguments, the decoder broke its promise: speculation is then switched off for the rest of the session
-// (the sequential latch) and the model is told so once. Pure: the latch is an input and an output.
+// those arguments, the decoder broke its promise: speculation is then switched off for the rest of the
+// session (the sequential latch) and the model is told so once. Pure: the latch is an input and an output.
 //
 // For calls that the broker would execute, after coercion and collapse. Pass-through calls are not checked:
 // their caller validates.
@@ -37,6 +37,9 @@ struct RejectedCall {
   std::size_t call = 0;              // index into the calls checked
   std::vector<std::string> missing;  // in the order of the schema
   MissingFeedback feedback = MissingFeedback::model;
+  // A missing field is an object whose members were given as arguments of their own, because markup cannot
+  // carry nesting: the text says that the values were right and asks for JSON (section 6.3).
+  bool flattened = false;
   std::string text;  // the tool result for the model; starts with "ERROR:"
 };
 
@@ -49,8 +52,8 @@ struct RequiredCheck {
 RequiredCheck check_required(bool sequential, std::span<const Call> calls, std::span<const ToolSchema> tools,
                              const GrammarRequest& grammar);
 
-// The latch after a tool server's own validator missed a field that the advertised schema did not require. Its
-// output goes to the model unchanged.
+// The latch after a tool server's own validator missed a field that the advertised schema did not require.
+// Its output goes to the model unchanged.
 bool latch_after_validator(bool sequential, const Call& call, const GrammarRequest& grammar);
 
 }  // namespace gezel::turn
