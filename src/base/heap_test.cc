@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/files.h"
@@ -22,6 +23,19 @@ Bytes resident_bytes() {
   const std::string text = read_file("/proc/self/statm").value();
   return std::strtoull(text.c_str() + text.find(' '), nullptr, 10) *
          static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(Heap, KeepsNoLargeBlocksForAThread) {
+#if defined(GEZEL_FOREIGN_ALLOCATOR)
+  GTEST_SKIP() << "the sanitizer's allocator decides for itself";
+#endif
+  keep_no_large_blocks();
+  const Bytes before = resident_bytes();
+  std::thread([] {
+    // The first one freed would raise the size from which blocks are returned to its own.
+    for (const Bytes size : {24 * kMiB, 20 * kMiB}) EXPECT_EQ(std::string(size, 'x').back(), 'x');
+  }).join();
+  EXPECT_LT(resident_bytes(), before + 8 * kMiB);
 }
 
 TEST(Heap, GivesBackWhatLiesBetweenBlocksInUse) {

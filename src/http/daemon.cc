@@ -215,6 +215,7 @@ int run_daemon(const DaemonOptions& options) {
   // A client that goes away while we write is an error of that write, not a signal.
   os::ignore_broken_pipes();
   os::raise_descriptor_limit();
+  keep_no_large_blocks();
   asio::io_context loop(1);
   int code = 1;
   bool ended = false;
