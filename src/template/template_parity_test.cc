@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "base/test_folder.h"
 #include "template/renderer.h"
 #include "template/test_support.h"
 
@@ -26,9 +27,9 @@ struct Case {
 
 // The reference's answers, one a case: {"text": ...} or {"error": ...}.
 std::vector<json::value> ask_reference(const std::vector<Case>& cases) {
-  const fs::path dir = testing::TempDir();
-  const fs::path in = dir / "gezel-template-cases.jsonl";
-  const fs::path out = dir / "gezel-template-reference.jsonl";
+  const TestFolder folder;
+  const fs::path in = folder.path() / "cases.jsonl";
+  const fs::path out = folder.path() / "reference.jsonl";
   std::ofstream file(in, std::ios::binary);
   for (const Case& c : cases) {
     file << json::serialize(json::object{{"template", c.source}, {"context", c.context}}) << '\n';
@@ -37,10 +38,7 @@ std::vector<json::value> ask_reference(const std::vector<Case>& cases) {
   const std::string python = output_of("'" + (root() / "scripts/python.sh").string() + "'") + "/bin/python";
   output_of("'" + python + "' '" + (root() / "tests/templates/reference.py").string() + "' --now " +
             std::to_string(kNow) + " <'" + in.string() + "' >'" + out.string() + "'");
-  auto answers = read_lines(out);
-  fs::remove(in);
-  fs::remove(out);
-  return answers;
+  return read_lines(out);
 }
 
 struct Outcome {
