@@ -19,8 +19,8 @@
 #include "prompt/normalise.h"
 #include "template/default_templates.h"
 #include "template/probe.h"
-#include "template/reasoning_markers.h"
 #include "template/renderer.h"
+#include "turn/reasoning_markers.h"
 
 namespace gezel::chat {
 namespace {
@@ -213,13 +213,13 @@ std::string Implementation::context(const Attempt& attempt, const std::vector<pr
 
 bool Implementation::reasoning_open(std::string_view rendered, const std::string& context,
                                     std::int64_t now) const {
-  if (!probed_.reasoning || !ends_inside_reasoning(rendered)) return false;
+  if (!probed_.reasoning || !turn::ends_inside_reasoning(rendered)) return false;
   // The opener may be one that somebody wrote about in a message. Then the same messages without markers
   // tell.
-  const std::string harmless = without_markers(context);
+  const std::string harmless = turn::without_markers(context);
   if (harmless.empty()) return true;
   const auto again = renderer_.render(harmless, now);
-  return again && ends_inside_reasoning(*again);
+  return again && turn::ends_inside_reasoning(*again);
 }
 
 Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) {

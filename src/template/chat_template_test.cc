@@ -5,7 +5,6 @@
 
 #include "base/json.h"
 #include "template/default_templates.h"
-#include "template/reasoning_markers.h"
 
 namespace gezel::chat {
 namespace {
@@ -243,23 +242,6 @@ TEST_F(ChatTemplateTest, MarkersThatSomebodyWroteAboutOpenAndCloseNothing) {
   EXPECT_THAT(chat->render(request)->text, HasSubstr("What does <think> mean?"));
   request.template_kwargs.clear();
   EXPECT_TRUE(chat->render(request)->reasoning_open);
-}
-
-TEST(ReasoningMarkers, EveryUniversalRowOpensAndCloses) {
-  for (const auto& [open, close] : {std::pair{"<think>", "</think>"},
-                                    {"<reasoning>", "</reasoning>"},
-                                    {"[THINK]", "[/THINK]"},
-                                    {"<seed:think>", "</seed:think>"},
-                                    {"<mm:think>", "</mm:think>"},
-                                    {"<|START_THINKING|>", "<|END_THINKING|>"},
-                                    {"<|channel>thought\n", "<channel|>"}}) {
-    EXPECT_TRUE(ends_inside_reasoning(std::string("a") + open + "b")) << open;
-    EXPECT_FALSE(ends_inside_reasoning(std::string("a") + open + "b" + close)) << close;
-    EXPECT_FALSE(ends_inside_reasoning(without_markers(std::string("a") + open + "b"))) << open;
-  }
-  EXPECT_TRUE(ends_inside_reasoning("</think><THINK>"));
-  EXPECT_FALSE(ends_inside_reasoning("<|start_thinking|>"));
-  EXPECT_EQ(without_markers("no marker < here"), "");
 }
 
 struct DefaultCase {

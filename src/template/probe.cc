@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "template/reasoning_markers.h"
+#include "turn/reasoning_markers.h"
 
 namespace gezel::chat {
 namespace {
@@ -130,7 +130,7 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
   }
 
   found.tools = prober.shows({text_message(Role::user, "Hello.")}, one_tool(needle), traits);
-  found.reasoning = mentions_reasoning_marker(source) || source.contains("enable_thinking") ||
+  found.reasoning = turn::mentions_reasoning_marker(source) || source.contains("enable_thinking") ||
                     std::ranges::any_of(kFamilyMarkers, [&](auto marker) { return source.contains(marker); });
   found.reasoning_effort = source.contains("reasoning_effort");
   return found;

@@ -161,6 +161,20 @@ TEST(ReasoningMarkers, ThirteenRowsOfWhichTheUniversalOnesAreKnownToPrompts) {
   }
 }
 
+TEST(ReasoningMarkers, TheLastOneDecidesAndRowsOneToFiveHaveAnyCase) {
+  EXPECT_TRUE(ends_inside_reasoning("</think><THINK>"));
+  EXPECT_FALSE(ends_inside_reasoning("<THINK></Think>"));
+  EXPECT_FALSE(ends_inside_reasoning("<|start_thinking|>"));
+}
+
+TEST(ReasoningMarkers, AreMadeHarmlessInWhatPeopleWrite) {
+  for (const ReasoningMarkers& row : reasoning_markers()) {
+    if (row.scope == MarkerScope::family) continue;
+    EXPECT_FALSE(ends_inside_reasoning(without_markers("a" + std::string(row.open) + "b"))) << row.open;
+  }
+  EXPECT_EQ(without_markers("no marker < here"), "");
+}
+
 TEST(Families, EveryFamilyHasANameThatLeadsBack) {
   for (int i = 0; i <= static_cast<int>(Family::gemma); ++i) {
     const auto family = static_cast<Family>(i);
