@@ -3,6 +3,7 @@
 #   fetch.sh llama    the source distribution that carries libllama
 #   fetch.sh starter  the starter model
 #   fetch.sh models   the starter model and the second test model
+#   fetch.sh suite    the public test suite of JSON Schema
 # Whatever is already there with the right digest is left alone, so an interrupted run continues.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -87,9 +88,32 @@ fetch_gemma3() {
   fi
 }
 
+# The suite is published by itself nowhere; this crate carries it for its own tests.
+SUITE_CRATE=valico-4.0.0
+SUITE_SHA256=ca8a0a4df97f827fcbcbe69c65364acddddf3a4bb50e6507f63361177a7ea7a4
+
+fetch_suite() {
+  local target="$CACHE/src/json-schema-test-suite"
+  [ -f "$target/.complete" ] && return 0
+  lock_cache
+  [ -f "$target/.complete" ] && return 0
+  local cargo crate
+  cargo="$(find_cargo)" || die "Rust 1.$RUST_MINOR or newer is missing; run: scripts/packages.sh"
+  say "fetching the JSON Schema test suite"
+  # Asking about a crate downloads it, and nothing it depends on.
+  quietly "$CACHE/logs/fetch-suite.log" "$cargo" info "${SUITE_CRATE%-*}@${SUITE_CRATE##*-}"
+  crate="$(find "${CARGO_HOME:-$HOME/.cargo}/registry/cache" -name "$SUITE_CRATE.crate" -print -quit)"
+  sha256_is "$crate" "$SUITE_SHA256" || die "$SUITE_CRATE does not have the pinned digest $SUITE_SHA256"
+  rm -rf "$target"
+  mkdir -p "$target"
+  tar -xzf "$crate" -C "$target" --strip-components=4 "$SUITE_CRATE/tests/schema/JSON-Schema-Test-Suite"
+  touch "$target/.complete"
+}
+
 case "${1:-}" in
   llama)   fetch_llama ;;
   starter) fetch_starter ;;
   models)  fetch_starter; fetch_gemma3 ;;
-  *) die "usage: fetch.sh llama|starter|models" ;;
+  suite)   fetch_suite ;;
+  *) die "usage: fetch.sh llama|starter|models|suite" ;;
 esac

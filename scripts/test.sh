@@ -12,6 +12,15 @@ status=0
 say "unit tests"
 ctest --test-dir "$BUILD/release" --output-on-failure --parallel 2 || status=1
 
+say "bridge tests"
+# In the target folder of the library's own build: only the tests themselves are compiled.
+if (quietly "$CACHE/logs/bridge-test.log" env CARGO_TARGET_DIR="$CACHE/work/bridge-target" \
+    "$(find_cargo)" test --manifest-path "$ROOT/bridge/Cargo.toml" --release --locked --lib); then
+  say "bridge tests: $(awk '/^test result:/ {passed += $4} END {print passed + 0}' "$CACHE/logs/bridge-test.log") passed"
+else
+  status=1
+fi
+
 say "end-to-end tests"
 if [ ! -f "$ROOT/tests/e2e/node/node_modules/.package-lock.json" ]; then  # written last
   quietly "$CACHE/logs/npm.log" npm ci --prefix "$ROOT/tests/e2e/node" --no-audit --no-fund

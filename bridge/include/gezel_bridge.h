@@ -48,6 +48,8 @@ typedef struct {
   uint64_t output_bytes;   // longest result
   uint64_t fuel;           // work: one unit is one instruction or 64 bytes of data created or looked at
   uint64_t fuel_per_kib;   // added to `fuel` for every KiB of context, so that long conversations keep their share
+  uint64_t memory_bytes;   // taken by a rendering at any one moment, beside its context; see gezel_template_on_overrun
+  uint64_t memory_per_kib; // added to `memory_bytes` for every KiB of context
 } gezel_template_limits;
 
 gezel_template_limits gezel_template_default_limits(void);
@@ -61,6 +63,12 @@ gezel_template* gezel_template_compile(const char* source, size_t source_size, c
 // True on success with `out` filled in, false with `error` filled in.
 bool gezel_template_render(const gezel_template* handle, const char* context, size_t context_size,
                            int64_t local_seconds, gezel_text* out, gezel_template_error* error);
+
+// Fuel is paid for what an operation of the engine made after it made it, so a single one can take any amount of memory:
+// joining or printing a value that holds another one twice, which holds another one twice, and so on. It is stopped by the
+// allocator, from where nothing can be undone. `handler` is called there, on the rendering thread, for the whole process; it
+// should end the process, and when it returns, or when there is none, the process aborts. It may allocate, but not render.
+void gezel_template_on_overrun(void (*handler)(void));
 
 void gezel_template_free(gezel_template* handle);   // null is fine
 void gezel_text_free(gezel_text* text);             // empties it; a null pointer or empty text is fine

@@ -5,6 +5,7 @@ use std::ffi::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr;
 
+use crate::memory;
 use crate::renderer::{Failure, FailureKind, Limits, Renderer};
 
 #[repr(C)]
@@ -83,6 +84,11 @@ unsafe fn report<T>(result: Result<T, Failure>, error: *mut GezelTemplateError) 
 #[no_mangle]
 pub extern "C" fn gezel_template_default_limits() -> Limits {
     Limits::default()
+}
+
+#[no_mangle]
+pub extern "C" fn gezel_template_on_overrun(handler: Option<extern "C" fn()>) {
+    memory::on_overrun(handler);
 }
 
 /// # Safety

@@ -6,6 +6,7 @@
 //! * `environment`, `filters`: the filters, tests, functions and methods a template sees.
 //! * `idioms`: what is rewritten in the source before it is compiled.
 //! * `budget`: fuel and time for our own work.
+//! * `memory`: what one rendering may allocate.
 //! * `python`: how Python prints values and cuts strings.
 //! * `dumps`: json.dumps.
 //! * `clock`: strftime on a given time.
@@ -17,6 +18,7 @@ mod environment;
 mod ffi;
 mod filters;
 mod idioms;
+mod memory;
 mod python;
 mod renderer;
 

@@ -7,6 +7,7 @@ use std::thread;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 use crate::budget::Deadline;
+use crate::memory::Allowance;
 use crate::{clock, environment, idioms};
 
 const NAME: &str = "chat";
@@ -21,12 +22,15 @@ pub struct Limits {
     pub output_bytes: u64,
     pub fuel: u64,
     pub fuel_per_kib: u64,
+    pub memory_bytes: u64,
+    pub memory_per_kib: u64,
 }
 
 impl Default for Limits {
     /// The templates in the field have up to 17 KB. For a thousand messages of 300 KB the hungriest of them, whose work grows
     /// with the square of the messages, takes ten million units, and most take a few hundred thousand. Eight million are a
-    /// sixth of a second, and at most half a GiB.
+    /// sixth of a second, and at most half a GiB. Memory is twice that, so that whoever can be stopped by fuel is: that costs
+    /// one request, memory costs the process.
     fn default() -> Limits {
         Limits {
             source_bytes: 128 << 10,
@@ -34,6 +38,8 @@ impl Default for Limits {
             output_bytes: 256 << 20,
             fuel: 8_000_000,
             fuel_per_kib: 32_768,
+            memory_bytes: 1 << 30,
+            memory_per_kib: 16 << 10,
         }
     }
 }
@@ -158,6 +164,9 @@ impl Renderer {
         let mut environment = self.environment.clone();
         environment.set_fuel(Some(fuel));
         let _deadline = Deadline::start();
+        // The context's own values are the caller's and were bounded by its size; from here on it is the template's doing.
+        let memory = self.limits.memory_bytes.saturating_add(kib.saturating_mul(self.limits.memory_per_kib));
+        let _allowance = Allowance::start(memory);
         let mut out = BoundedText { bytes: Vec::with_capacity(context.len()), limit: self.limits.output_bytes, full: false };
         let rendered = environment.get_template(NAME)?.render_captured_to(root, &mut out).map(drop);
         if out.full {

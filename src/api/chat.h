@@ -4,6 +4,7 @@
 // and 6). Pure: bytes in, types or bytes out.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,6 @@ struct ChatRequest {
   bool include_usage = false;
   bool include_reasoning = false;
   bool return_progress = false;
-  bool parallel_tool_calls = true;
   // session_key holds `prompt_cache_key` as sent; the transport replaces it by affinity_key()
   // (api/exchange.h).
   prompt::GenerateRequest generate;
@@ -52,6 +52,23 @@ struct ChatReplyHead {
   bool include_usage = false;
 };
 
+// A finished answer, besides what the engine says of it.
+struct ChatMessage {
+  struct Call {
+    std::string id, name, arguments;
+  };
+  struct Unparsed {
+    std::string name, text;
+  };
+  std::string content;
+  std::optional<std::string> reasoning;  // where the client asked for it
+  std::vector<Call> calls;
+  // --- `x_gezel`: what the client should know about an answer that was given all the same
+  std::vector<std::string> warnings;
+  std::vector<std::string> repairs;  // what was changed in the model's calls, and why
+  std::vector<Unparsed> unparsed;    // what looked like a call and is none that could be made
+};
+
 // The frames of one streamed reply, each one SSE event ("data: {...}\n\n"), in the order of spec 10
 // section 6.6. The constant head and tail are serialised once; a delta only splices its escaped text between
 // them.
@@ -63,12 +80,17 @@ class ChatFrames {
   // With `with_logprobs` the choice carries `logprobs` in OpenAI's shape.
   std::string content(std::string_view text, const std::vector<engine::TokenLogprob>& logprobs,
                       bool with_logprobs) const;
+  std::string reasoning(std::string_view text) const;
+  // A call begins: its place among the answer's calls, id and name; `arguments` may already be complete.
+  std::string call(int index, std::string_view id, std::string_view name, std::string_view arguments) const;
+  std::string call_arguments(int index, std::string_view text) const;
   // Prefill progress (return_progress): an empty delta with `prompt_progress` {total, cache, processed,
   // time_ms}.
   std::string progress(const engine::Progress& progress, std::int64_t cached_tokens,
                        std::int64_t time_ms) const;
-  // With `timings`, and `x_gezel.warnings` where there are any (spec 50 section 2.1).
-  std::string finish(const engine::Done& done, const std::vector<std::string>& warnings = {}) const;
+  // With `timings`, and `x_gezel` where there is anything to say. Of the message only that is used, and whether
+  // it has calls.
+  std::string finish(const engine::Done& done, const ChatMessage& message) const;
   std::string usage(const engine::Done& done) const;  // only with include_usage: choices [], usage
 
  private:
@@ -84,8 +106,8 @@ inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 inline constexpr std::string_view kSseKeepalive = ": keepalive\n\n";
 
 // The whole reply of a request that was not streamed.
-std::string chat_completion(const ChatReplyHead& head, std::string_view content,
+std::string chat_completion(const ChatReplyHead& head, const ChatMessage& message,
                             const std::vector<engine::TokenLogprob>& logprobs, bool with_logprobs,
-                            const engine::Done& done, const std::vector<std::string>& warnings = {});
+                            const engine::Done& done);
 
 }  // namespace gezel::api

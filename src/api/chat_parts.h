@@ -25,9 +25,13 @@ class Refusal {
 
 // messages -> generate.messages, translated; refuses images and what leaves nothing to answer.
 void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
-// tools and tool_choice.
+// tools, tool_choice and tool_policy.
 void read_tools(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
 // temperature ... logit_bias, seed, ignore_eos.
 void read_sampling(const FieldReader& body, prompt::SamplingOptions& sampling);
+
+// response_format, and llama.cpp's `grammar` and `json_schema`. Reads form only: whether it can be enforced is
+// check_constraints()' to say.
+void read_output_format(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
 
 }  // namespace gezel::api

@@ -13,7 +13,9 @@ constexpr std::string_view kNoFinish = R"(,"finish_reason":null)";
 // What stands for a probability of zero, whose logarithm JSON cannot say; OpenAI's own value.
 constexpr float kLowestLogprob = -9999.0F;
 
-std::string_view reason_name(engine::FinishReason reason) {
+// Calls win over everything (spec 10 section 6.5).
+std::string_view reason_name(engine::FinishReason reason, bool calls) {
+  if (calls) return "tool_calls";
   return reason == engine::FinishReason::length ? "length" : "stop";
 }
 
@@ -35,9 +37,10 @@ std::string shared_members(const ChatReplyHead& head, std::string_view object) {
 void append_usage(std::string& out, const engine::Usage& usage) {
   fmt::format_to(std::back_inserter(out),
                  R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
-                 R"("prompt_tokens_details":{{"cached_tokens":{}}}}})",
+                 R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
+                 R"("completion_tokens_details":{{"reasoning_tokens":{}}}}})",
                  usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
-                 usage.cached_tokens);
+                 usage.cached_tokens, usage.reasoning_tokens);
 }
 
 double per_second(std::int64_t count, double ms) {
@@ -61,15 +64,46 @@ void append_timings(std::string& out, const engine::Timings& timings) {
                  timings.draft_n_accepted);
 }
 
-// What the client should know about an answer that was given all the same.
-void append_warnings(std::string& out, const std::vector<std::string>& warnings) {
-  if (warnings.empty()) return;
-  out += R"(,"x_gezel":{"warnings":[)";
-  for (std::size_t i = 0; i < warnings.size(); ++i) {
+void append_strings(std::string& out, std::string_view name, const std::vector<std::string>& texts) {
+  if (texts.empty()) return;
+  fmt::format_to(std::back_inserter(out), R"(,"{}":[)", name);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
     if (i > 0) out += ',';
-    append_json_string(out, warnings[i]);
+    append_json_string(out, texts[i]);
   }
-  out += "]}";
+  out += ']';
+}
+
+// `x_gezel`, where there is anything to say.
+void append_notes(std::string& out, const engine::Done& done, const ChatMessage& message) {
+  std::string notes;
+  append_strings(notes, "warnings", message.warnings);
+  append_strings(notes, "repairs", message.repairs);
+  if (!message.unparsed.empty()) {
+    notes += R"(,"unparsed":[)";
+    for (std::size_t i = 0; i < message.unparsed.size(); ++i) {
+      notes += i > 0 ? R"(,{"name":)" : R"({"name":)";
+      append_json_string(notes, message.unparsed[i].name);
+      notes += R"(,"text":)";
+      append_json_string(notes, message.unparsed[i].text);
+      notes += '}';
+    }
+    notes += ']';
+  }
+  if (done.repetition) notes += R"(,"stop":"repetition")";
+  if (notes.empty()) return;
+  notes[0] = '{';
+  out.append(R"(,"x_gezel":)").append(notes).append("}");
+}
+
+void append_call(std::string& out, std::string_view id, std::string_view name, std::string_view arguments) {
+  out += R"("id":)";
+  append_json_string(out, id);
+  out += R"(,"type":"function","function":{"name":)";
+  append_json_string(out, name);
+  out += R"(,"arguments":)";
+  append_json_string(out, arguments);
+  out += '}';
 }
 
 void append_logprob_members(std::string& out, const engine::TokenLogprob& token) {
@@ -136,6 +170,28 @@ std::string ChatFrames::content(std::string_view text, const std::vector<engine:
   return out;
 }
 
+std::string ChatFrames::reasoning(std::string_view text) const {
+  std::string choice = R"("delta":{"reasoning_content":)";
+  append_json_string(choice, text);
+  choice.append("}").append(kNoFinish);
+  return frame(choice);
+}
+
+std::string ChatFrames::call(int index, std::string_view id, std::string_view name,
+                             std::string_view arguments) const {
+  std::string choice = fmt::format(R"("delta":{{"tool_calls":[{{"index":{},)", index);
+  append_call(choice, id, name, arguments);
+  choice.append("}]}").append(kNoFinish);
+  return frame(choice);
+}
+
+std::string ChatFrames::call_arguments(int index, std::string_view text) const {
+  std::string choice = fmt::format(R"("delta":{{"tool_calls":[{{"index":{},"function":{{"arguments":)", index);
+  append_json_string(choice, text);
+  choice.append("}}]}").append(kNoFinish);
+  return frame(choice);
+}
+
 std::string ChatFrames::progress(const engine::Progress& progress, std::int64_t cached_tokens,
                                  std::int64_t time_ms) const {
   return frame(R"("delta":{},"finish_reason":null)",
@@ -143,11 +199,12 @@ std::string ChatFrames::progress(const engine::Progress& progress, std::int64_t 
                            progress.total, cached_tokens, progress.done, time_ms));
 }
 
-std::string ChatFrames::finish(const engine::Done& done, const std::vector<std::string>& warnings) const {
+std::string ChatFrames::finish(const engine::Done& done, const ChatMessage& message) const {
   std::string extra = ",";
   append_timings(extra, done.timings);
-  append_warnings(extra, warnings);
-  return frame(fmt::format(R"("delta":{{}},"finish_reason":"{}")", reason_name(done.reason)), extra);
+  append_notes(extra, done, message);
+  return frame(
+      fmt::format(R"("delta":{{}},"finish_reason":"{}")", reason_name(done.reason, !message.calls.empty())), extra);
 }
 
 std::string ChatFrames::usage(const engine::Done& done) const {
@@ -164,23 +221,37 @@ std::string chat_stream_error(const ApiError& error, std::string_view request_id
   return "data: " + error_body(streamed, request_id) + "\n\n";
 }
 
-std::string chat_completion(const ChatReplyHead& head, std::string_view content,
+std::string chat_completion(const ChatReplyHead& head, const ChatMessage& message,
                             const std::vector<engine::TokenLogprob>& logprobs, bool with_logprobs,
-                            const engine::Done& done, const std::vector<std::string>& warnings) {
+                            const engine::Done& done) {
   std::string out = "{" + shared_members(head, "chat.completion");
   out += R"(,"choices":[{"index":0,"message":{"role":"assistant","content":)";
-  append_json_string(out, content);
+  append_json_string(out, message.content);
+  if (message.reasoning) {
+    out += R"(,"reasoning_content":)";
+    append_json_string(out, *message.reasoning);
+  }
+  if (!message.calls.empty()) {
+    out += R"(,"tool_calls":[)";
+    for (std::size_t i = 0; i < message.calls.size(); ++i) {
+      out += i > 0 ? ",{" : "{";
+      append_call(out, message.calls[i].id, message.calls[i].name, message.calls[i].arguments);
+      out += '}';
+    }
+    out += ']';
+  }
   out += R"(,"refusal":null},)";
   if (with_logprobs) {
     append_logprobs(out, logprobs);
   } else {
     out += R"("logprobs":null)";
   }
-  fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}"}}],)", reason_name(done.reason));
+  fmt::format_to(std::back_inserter(out), R"(,"finish_reason":"{}"}}],)",
+                 reason_name(done.reason, !message.calls.empty()));
   append_usage(out, done.usage);
   out += ',';
   append_timings(out, done.timings);
-  append_warnings(out, warnings);
+  append_notes(out, done, message);
   out += '}';
   return out;
 }

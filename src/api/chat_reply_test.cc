@@ -31,14 +31,14 @@ json::object event(const std::string& frame) {
 engine::Done make_done() {
   engine::Done done;
   done.reason = engine::FinishReason::length;
-  done.usage = {.prompt_tokens = 12, .completion_tokens = 5, .cached_tokens = 8};
+  done.usage = {.prompt_tokens = 12, .completion_tokens = 5, .cached_tokens = 8, .reasoning_tokens = 2};
   done.timings = {.cache_n = 8, .prompt_n = 4, .predicted_n = 5, .prompt_ms = 20, .predicted_ms = 100};
   return done;
 }
 
 TEST(ChatFrames, ShareTheirHead) {
   const ChatFrames frames(make_head());
-  for (const auto& frame : {frames.opener(), frames.content("x", {}, false), frames.finish(make_done())}) {
+  for (const auto& frame : {frames.opener(), frames.content("x", {}, false), frames.finish(make_done(), {})}) {
     const auto chunk = event(frame);
     EXPECT_EQ(chunk.at("id"), "chatcmpl-1");
     EXPECT_EQ(chunk.at("created"), 1700000000);
@@ -65,23 +65,24 @@ TEST(ChatFrames, EscapeWhatJsonRequires) {
 
 TEST(ChatFrames, HaveNoUsageKeyUnlessAsked) {
   const ChatFrames plain(make_head());
-  for (const auto& frame : {plain.opener(), plain.content("x", {}, false), plain.finish(make_done())}) {
+  for (const auto& frame : {plain.opener(), plain.content("x", {}, false), plain.finish(make_done(), {})}) {
     EXPECT_THAT(frame, Not(HasSubstr("\"usage\"")));
   }
   const ChatFrames with_usage(make_head(true));
   for (const auto& frame :
-       {with_usage.opener(), with_usage.content("x", {}, false), with_usage.finish(make_done())}) {
+       {with_usage.opener(), with_usage.content("x", {}, false), with_usage.finish(make_done(), {})}) {
     EXPECT_TRUE(event(frame).at("usage").is_null());
   }
   const auto last = event(with_usage.usage(make_done()));
   EXPECT_TRUE(last.at("choices").as_array().empty());
   EXPECT_EQ(
       to_json(last.at("usage")),
-      R"({"prompt_tokens":12,"completion_tokens":5,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":8}})");
+      R"({"prompt_tokens":12,"completion_tokens":5,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":8},)"
+      R"("completion_tokens_details":{"reasoning_tokens":2}})");
 }
 
 TEST(ChatFrames, FinishWithReasonAndTimings) {
-  const auto chunk = event(ChatFrames(make_head()).finish(make_done()));
+  const auto chunk = event(ChatFrames(make_head()).finish(make_done(), {}));
   EXPECT_EQ(chunk.at("choices").at(0).at("finish_reason"), "length");
   EXPECT_TRUE(chunk.at("choices").at(0).at("delta").as_object().empty());
   EXPECT_EQ(
@@ -118,18 +119,52 @@ TEST(ChatFrames, ReportFailureAsServerError) {
       R"({"error":{"message":"too long","type":"server_error","code":"context_length_exceeded","param":"messages"}})");
 }
 
-TEST(ChatReplies, CarryWarningsOnlyWhereThereAreAny) {
-  const std::vector<std::string> warnings{"the tools were left out", "b"};
-  const auto finish = event(ChatFrames(make_head()).finish(make_done(), warnings));
-  EXPECT_EQ(to_json(finish.at("x_gezel")), R"({"warnings":["the tools were left out","b"]})");
-  const auto whole = parse_json(chat_completion(make_head(), "", {}, false, make_done(), warnings));
+TEST(ChatFrames, CarryReasoningBesideTheContent) {
+  const auto chunk = event(ChatFrames(make_head()).reasoning("so \"it\" is"));
+  EXPECT_EQ(to_json(chunk.at("choices").at(0).at("delta")), R"({"reasoning_content":"so \"it\" is"})");
+}
+
+TEST(ChatFrames, AnnounceACallAndThenItsArguments) {
+  const ChatFrames frames(make_head());
+  EXPECT_EQ(
+      to_json(event(frames.call(1, "call_a", "add", "")).at("choices").at(0).at("delta")),
+      R"({"tool_calls":[{"index":1,"id":"call_a","type":"function","function":{"name":"add","arguments":""}}]})");
+  EXPECT_EQ(to_json(event(frames.call_arguments(1, "{\"a\"")).at("choices").at(0).at("delta")),
+            R"({"tool_calls":[{"index":1,"function":{"arguments":"{\"a\""}}]})");
+}
+
+TEST(ChatReplies, SayWhatWasRepairedOnlyWhereThereIsSomething) {
+  ChatMessage message;
+  message.warnings = {"the tools were left out", "b"};
+  message.repairs = {"add: quotes"};
+  message.unparsed = {{"launch", "<x>"}};
+  auto done = make_done();
+  done.repetition = true;
+  const auto finish = event(ChatFrames(make_head()).finish(done, message));
+  EXPECT_EQ(to_json(finish.at("x_gezel")),
+            R"({"warnings":["the tools were left out","b"],"repairs":["add: quotes"],)"
+            R"("unparsed":[{"name":"launch","text":"<x>"}],"stop":"repetition"})");
+  const auto whole = parse_json(chat_completion(make_head(), message, {}, false, done));
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->at("x_gezel"), finish.at("x_gezel"));
-  EXPECT_THAT(ChatFrames(make_head()).finish(make_done()), Not(HasSubstr("x_gezel")));
+  EXPECT_THAT(ChatFrames(make_head()).finish(make_done(), {}), Not(HasSubstr("x_gezel")));
+}
+
+TEST(ChatReplies, EndWithToolCallsWhateverTheEngineSays) {
+  ChatMessage message;
+  message.calls = {{"call_a", "add", R"({"a":1})"}};
+  const auto finish = event(ChatFrames(make_head()).finish(make_done(), message));
+  EXPECT_EQ(finish.at("choices").at(0).at("finish_reason"), "tool_calls");
+  const auto whole = parse_json(chat_completion(make_head(), message, {}, false, make_done()));
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->at("choices").at(0).at("finish_reason"), "tool_calls");
+  EXPECT_EQ(
+      to_json(whole->at("choices").at(0).at("message").at("tool_calls")),
+      R"([{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"a\":1}"}}])");
 }
 
 TEST(ChatCompletion, HoldsEverythingOfOneReply) {
-  const auto parsed = parse_json(chat_completion(make_head(), "hello\n", {}, false, make_done()));
+  const auto parsed = parse_json(chat_completion(make_head(), ChatMessage{.content = "hello\n"}, {}, false, make_done()));
   ASSERT_TRUE(parsed);
   const auto& reply = parsed->as_object();
   EXPECT_EQ(reply.at("object"), "chat.completion");

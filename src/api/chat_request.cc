@@ -52,6 +52,9 @@ void read_limits(const FieldReader& body, prompt::GenerateRequest& generate) {
     generate.max_output_tokens =
         static_cast<int>(std::min<std::int64_t>(*limit, std::numeric_limits<int>::max()));
   }
+  // Zero and less: no budget.
+  const auto thinking = body.integer("max_thinking_tokens", -1, std::numeric_limits<int>::max());
+  if (thinking && *thinking > 0) generate.max_thinking_tokens = static_cast<int>(*thinking);
 }
 
 void read_stop(const FieldReader& body, std::vector<std::string>& stop) {
@@ -87,22 +90,6 @@ void read_logprobs(const FieldReader& body, prompt::GenerateRequest& generate) {
   if (generate.top_logprobs > 0 && !generate.logprobs && !body.field("logprobs")) {
     body.problem("top_logprobs", "needs `logprobs: true`");
   }
-}
-
-void read_response_format(const FieldReader& body, Refusal& refusal) {
-  const auto* format = body.object("response_format");
-  if (format == nullptr) return;
-  const FieldReader fields(*format, "response_format", body.problems());
-  const auto type = fields.required_string("type");
-  if (!type || *type == "text") return;
-  if (*type != "json_object" && *type != "json_schema") {
-    return fields.problem("type", "must be \"text\", \"json_object\" or \"json_schema\"");
-  }
-  refusal.set(invalid_request(
-      "unsupported_response_format",
-      fmt::format("response_format: \"{}\" cannot be enforced yet; use {{\"type\":\"text\"}} or leave it out",
-                  *type),
-      "response_format"));
 }
 
 void read_count(const FieldReader& body, Refusal& refusal) {
@@ -148,7 +135,7 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
   read_count(body, refusal);
   read_messages(body, generate, refusal);
   read_tools(body, generate, refusal);
-  read_response_format(body, refusal);
+  read_output_format(body, generate, refusal);
   read_sampling(body, generate.sampling);
   read_limits(body, generate);
   read_stop(body, generate.stop);
@@ -161,7 +148,8 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
   }
   request.include_reasoning = body.boolean("include_reasoning").value_or(false);
   request.return_progress = body.boolean("return_progress").value_or(false);
-  request.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
+  generate.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
+  generate.guards = body.boolean("guards").value_or(true);
   if (const auto effort = body.string("reasoning_effort")) generate.reasoning_effort = *effort;
   if (const auto* kwargs = body.object("chat_template_kwargs")) generate.template_kwargs = to_json(*kwargs);
   if (const auto key = body.string("prompt_cache_key")) generate.session_key = *key;

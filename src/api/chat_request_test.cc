@@ -40,6 +40,16 @@ json::object describe(const prompt::Message& message) {
   return out;
 }
 
+std::string describe_choice(const prompt::GenerateRequest& generate) {
+  constexpr std::string_view kNames[] = {"auto", "none", "required", "named "};
+  return std::string(kNames[static_cast<int>(generate.tool_choice)]) + generate.tool_name;
+}
+
+std::string describe(const prompt::OutputFormat& format) {
+  constexpr std::string_view kNames[] = {"text", "json_object", "json_schema", "regex", "lark", "gbnf"};
+  return std::string(kNames[static_cast<int>(format.kind)]) + (format.definition.empty() ? "" : " " + format.definition);
+}
+
 json::object describe(const prompt::SamplingOptions& sampling) {
   json::object out;
   const auto put = [&out](std::string_view name, const auto& value) {
@@ -88,7 +98,10 @@ json::object describe(const ChatRequest& request) {
           {"progress", request.return_progress},
           {"messages", messages},
           {"tools", tools},
-          {"tool_choice", generate.tool_choice == prompt::ToolChoice::none ? "none" : "auto"},
+          {"tool_choice", describe_choice(generate)},
+          {"format", describe(generate.output_format)},
+          {"max_thinking_tokens",
+           generate.max_thinking_tokens ? json::value(*generate.max_thinking_tokens) : json::value()},
           {"max", generate.max_output_tokens ? json::value(*generate.max_output_tokens) : json::value()},
           {"stop", json::value_from(generate.stop)},
           {"logprobs", generate.logprobs},

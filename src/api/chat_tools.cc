@@ -73,7 +73,8 @@ ApiError no_tools(std::string_view choice) {
 }
 
 void read_named_choice(const FieldReader& body, const json::object& choice,
-                       const std::set<std::string, std::less<>>& names, Refusal& refusal) {
+                       const std::set<std::string, std::less<>>& names, prompt::GenerateRequest& generate,
+                       Refusal& refusal) {
   const FieldReader fields(choice, "tool_choice", body.problems());
   const auto type = fields.required_string("type");
   if (type && *type != "function") fields.problem("type", "must be \"function\"");
@@ -91,16 +92,15 @@ void read_named_choice(const FieldReader& body, const json::object& choice,
         fmt::format("tool_choice.function.name: \"{}\" is not one of the tools sent", excerpt(*name)),
         "tool_choice.function.name"));
   }
-  refusal.set(invalid_request(
-      "tool_choice_function_not_supported_v1",
-      "tool_choice: the engine cannot force a named function yet; use \"auto\" or \"none\"", "tool_choice"));
+  generate.tool_choice = prompt::ToolChoice::named;
+  generate.tool_name = *name;
 }
 
 void read_tool_choice(const FieldReader& body, const std::set<std::string, std::less<>>& names,
                       prompt::GenerateRequest& generate, Refusal& refusal) {
   const auto* value = body.field("tool_choice");
   if (value == nullptr) return;
-  if (const auto* object = value->if_object()) return read_named_choice(body, *object, names, refusal);
+  if (const auto* object = value->if_object()) return read_named_choice(body, *object, names, generate, refusal);
   const auto* word = value->if_string();
   if (word == nullptr) {
     return body.problem("tool_choice",
@@ -117,9 +117,21 @@ void read_tool_choice(const FieldReader& body, const std::set<std::string, std::
         "must be \"auto\", \"none\", \"required\" or {\"type\":\"function\",\"function\":{\"name\":...}}");
   }
   if (names.empty()) return refusal.set(no_tools("\"required\""));
-  refusal.set(invalid_request("unsupported_parameter",
-                              "tool_choice: \"required\" is not supported yet; use \"auto\" or \"none\"",
-                              "tool_choice"));
+  generate.tool_choice = prompt::ToolChoice::required;
+}
+
+void read_tool_policy(const FieldReader& body, prompt::GenerateRequest& generate) {
+  const auto word = body.string("tool_policy");
+  if (!word) return;
+  if (*word == "repair") {
+    generate.tool_policy = prompt::ToolPolicy::repair;
+  } else if (*word == "strict") {
+    generate.tool_policy = prompt::ToolPolicy::strict;
+  } else if (*word == "raw") {
+    generate.tool_policy = prompt::ToolPolicy::raw;
+  } else {
+    body.problem("tool_policy", "must be \"repair\", \"strict\" or \"raw\"");
+  }
 }
 
 }  // namespace
@@ -141,6 +153,14 @@ void read_tools(const FieldReader& body, prompt::GenerateRequest& generate, Refu
     }
   }
   read_tool_choice(body, names, generate, refusal);
+  read_tool_policy(body, generate);
+  const bool must_call =
+      generate.tool_choice == prompt::ToolChoice::required || generate.tool_choice == prompt::ToolChoice::named;
+  if (must_call && generate.tool_policy == prompt::ToolPolicy::raw) {
+    refusal.set(invalid_request("invalid_tool_choice",
+                                "tool_choice: a call cannot be required where tool_policy \"raw\" reads none",
+                                "tool_choice"));
+  }
 }
 
 }  // namespace gezel::api

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <ggml-backend.h>
 #include <ggml.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
@@ -12,6 +14,8 @@
 #include "base/json.h"
 #include "calibration/product.h"
 #include "calibration/self_test.h"
+
+extern "C" int omp_get_max_threads() __attribute__((weak));  // there when the library computes with OpenMP
 
 namespace gezel::calibration {
 namespace {
@@ -30,6 +34,15 @@ void die_if_told(const Combination& combination) {
   std::raise(SIGSEGV);
 }
 
+// LLVM's OpenMP keeps an entry in shared memory, named after the process, and takes it out when the process ends
+// in order. Children of the self-test are made to die, and nobody but a second OpenMP in this very process asks
+// for the entry, so it goes as soon as it is there.
+void leave_nothing_in_shared_memory() {
+  if (omp_get_max_threads == nullptr) return;
+  omp_get_max_threads();  // any call registers
+  ::shm_unlink(fmt::format("/__KMP_REGISTERED_LIB_{}_{}", ::getpid(), ::getuid()).c_str());
+}
+
 void report_crash_only(const char* message) {
   std::fprintf(stderr, "%s\n", message);
 }
@@ -40,6 +53,7 @@ int self_test_child(const std::vector<std::string>& arguments) {
   ggml_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   ggml_set_abort_callback(report_crash_only);  // instead of starting a debugger
   ggml_backend_load_all();
+  leave_nothing_in_shared_memory();
   if (arguments.size() == 1 && arguments[0] == kChildListCommand) {
     print_line({{"features", cpu_features()}});
     for (const auto& combination : combinations()) print_line({{"combination", combination.text()}});

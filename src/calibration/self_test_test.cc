@@ -1,7 +1,10 @@
 // The program is its own child: main() below hands --self-test-child to the code under test.
 #include "calibration/self_test.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +12,7 @@
 #include <set>
 
 #include "base/json.h"
+#include "base/process.h"
 #include "calibration/explain.h"
 #include "calibration/product.h"
 
@@ -101,6 +105,16 @@ TEST(SelfTest, KernelThatDiesIsNamedAndTheOthersAreStillTested) {
   EXPECT_THAT(failed->failure, HasSubstr("clang 19"));
   // One row says what the three of that combination would have said.
   EXPECT_EQ(report->rows.size(), all.size() - 2);
+}
+
+TEST(SelfTest, AChildThatDiesLeavesNothingInSharedMemory) {
+  const Broken broken("CPU:q4_1");  // after the other one was computed
+  const auto child = spawn({.program = own_program(), .args = {"--self-test-child", "CPU/CPU/q8_0", "CPU/CPU/q4_1"}});
+  ASSERT_TRUE(child);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child->pid, &status, 0), child->pid);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_FALSE(std::filesystem::exists(fmt::format("/dev/shm/__KMP_REGISTERED_LIB_{}_{}", child->pid, ::getuid())));
 }
 
 TEST(SelfTest, FailingLayoutIsNamedAsAWhole) {

@@ -53,7 +53,8 @@ struct TokenLogprob {
 struct Usage {
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of the prompt: tokens whose KV was reused
+  std::int64_t cached_tokens = 0;     // of the prompt: tokens whose KV was reused
+  std::int64_t reasoning_tokens = 0;  // of the completion
 };
 
 // Spec 30 section 12.9.3: what the engine spent on what.
@@ -69,8 +70,12 @@ enum class FinishReason { stop, length };
 struct Started {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  // forecast; Done has the exact figure
-  bool reasoning_open = false;
+  bool reasoning_open = false;     // the prompt ends inside a reasoning block
   std::vector<std::string> warnings;
+  // How this model writes, for whoever reads its text (turn/parser.h).
+  std::string family;                      // of turn/family.h; "" = the universal forms
+  bool splits_reasoning = false;           // its template knows a marker of reasoning
+  std::vector<std::string> call_spellings;  // rows of the dialect catalogue that its tool grammar produces
 };
 struct TextDelta {
   std::string text;  // complete UTF-8
@@ -88,6 +93,7 @@ struct Done {
   Timings timings;
   std::vector<std::string>
       warnings;  // for example that the engine went silent and the text so far is all there is
+  bool repetition = false;  // ended because the same text came again and again
 };
 struct Failed {
   EngineError error;
@@ -113,7 +119,7 @@ struct Status {
   Bytes bytes = 0;  // weights + KV + compute buffers as the worker reported them
   int slots = 0, slots_busy = 0;
   std::int64_t context = 0;  // tokens per slot
-  std::int64_t queued = 0;
+  std::int64_t queued = 0;  // requests that are in no slot yet, wherever they are
   std::int64_t idle_ms = 0;
   std::optional<WallTime> unload_at;
   std::uint64_t generation = 0;  // +1 per spawn

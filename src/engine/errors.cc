@@ -41,6 +41,7 @@ constexpr std::array kRows = {
     Row{"invalid-request", invalid, 400, Retry::never, 0},
     Row{"unsupported-feature", invalid, 400, Retry::other_engine, 0},
     Row{"constraint-rejected", invalid, 400, Retry::never, 0},
+    Row{"constraint-failed", internal, 500, Retry::never, 0},
     Row{"template-rejected", invalid, 400, Retry::never, 0},
     Row{"idle-before-first-byte", timeout, 504, Retry::same_engine, 0},
     Row{"idle-mid-stream", timeout, 504, Retry::same_engine, 0},

@@ -31,6 +31,7 @@ constexpr std::array kPanics = {
     PanicRow{"host-out-of-memory", "std::bad_alloc|cannot allocate memory|enomem|failed to allocate buffer",
              "", "", 3},
     PanicRow{"missing-library", "error while loading shared libraries|symbol lookup error", "", "", 3},
+    PanicRow{"template-overrun", "chat template or tokenizer ran away", "", "", 3},  // said by our worker
     PanicRow{"assertion-failed", "ggml_assert|assert failed|assertion failed|assertion `", "", "", 2},
     PanicRow{"cuda-error", "cuda error:", "", "", 1},
 };
@@ -115,9 +116,16 @@ bool counts_as_strike(const ExitSnapshot& snapshot) {
   if (!unexpected(snapshot) || out_of_memory(snapshot)) return false;
   const bool by_signal = snapshot.status && snapshot.status->signal != 0;
   // We send SIGKILL to a process that went silent or talked nonsense, which is its own doing.
-  const bool ours = snapshot.panic_kind == kHeartbeatLost || snapshot.panic_kind == kProtocolViolation;
+  const bool ours = snapshot.panic_kind == kHeartbeatLost || snapshot.panic_kind == kProtocolViolation ||
+                    snapshot.panic_kind == kStuck;
   if (by_signal && snapshot.status->signal == SIGKILL && !ours) return false;
   return by_signal || !snapshot.panic_kind.empty();
+}
+
+bool may_be_a_requests_doing(const ExitSnapshot& snapshot) {
+  constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGTRAP};
+  return unexpected(snapshot) && !out_of_memory(snapshot) && snapshot.status &&
+         std::ranges::find(kCrashes, snapshot.status->signal) != kCrashes.end();
 }
 
 bool proves_build_unusable(const ExitSnapshot& snapshot) {

@@ -20,6 +20,7 @@ std::string_view stop_reason_name(StopReason reason);
 
 // Kinds that we conclude ourselves rather than read from a line.
 inline constexpr std::string_view kHeartbeatLost = "heartbeat-lost";
+inline constexpr std::string_view kStuck = "stuck";  // alive, but a request does not get on
 inline constexpr std::string_view kProtocolViolation = "protocol-violation";
 inline constexpr std::string_view kConnectionLost = "connection-lost";
 
@@ -59,6 +60,8 @@ bool out_of_memory(const ExitSnapshot& snapshot);
 // A death by signal or with a panic line that is neither a lack of memory nor a kill from outside: it counts
 // as a strike.
 bool counts_as_strike(const ExitSnapshot& snapshot);
+// A death by a signal of its own making, which a request that was being computed may have caused.
+bool may_be_a_requests_doing(const ExitSnapshot& snapshot);
 // The build cannot run on this machine: an illegal instruction or a library that is missing.
 bool proves_build_unusable(const ExitSnapshot& snapshot);
 // "signal 11 (Segmentation fault)", "assertion-failed, signal 6 (Aborted)": without paths and output, fit for

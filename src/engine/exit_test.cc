@@ -35,6 +35,7 @@ TEST(PanicWatch, KnowsEveryPatternWithoutCase) {
       {"terminate called after throwing an instance of 'std::bad_alloc'", "host-out-of-memory"},
       {"mmap failed: Cannot allocate memory", "host-out-of-memory"},
       {"gezel-engine: error while loading shared libraries: libomp.so.5", "missing-library"},
+      {R"({"level":"error","message":"chat template or tokenizer ran away"})", "template-overrun"},
       {"all is well", ""},
   };
   for (const auto& c : cases) EXPECT_EQ(panic_of({c.line}), c.kind) << c.line;
@@ -77,6 +78,15 @@ TEST(ExitSnapshot, StrikesAreCrashesThatMemoryAndPlansDoNotExplain) {
   EXPECT_FALSE(counts_as_strike(ended({0, SIGKILL})));
   EXPECT_FALSE(counts_as_strike(ended({0, SIGABRT}, "host-out-of-memory")));
   EXPECT_FALSE(counts_as_strike(ended({0, SIGSEGV}, "", StopReason::stop)));
+}
+
+TEST(ExitSnapshot, OnlyACrashOfItsOwnMayBeARequestsDoing) {
+  EXPECT_TRUE(may_be_a_requests_doing(ended({0, SIGSEGV})));
+  EXPECT_TRUE(may_be_a_requests_doing(ended({0, SIGABRT}, "assertion-failed")));
+  EXPECT_FALSE(may_be_a_requests_doing(ended({0, SIGABRT}, "host-out-of-memory")));
+  EXPECT_FALSE(may_be_a_requests_doing(ended({0, SIGKILL}, std::string(kHeartbeatLost))));
+  EXPECT_FALSE(may_be_a_requests_doing(ended({0, SIGTERM})));
+  EXPECT_FALSE(may_be_a_requests_doing(ended({7, 0}, "template-overrun")));
 }
 
 TEST(ExitSnapshot, ABuildThatCannotRunHereIsRecognised) {

@@ -16,6 +16,8 @@ struct WatchdogLimits {
   Millis before_text{600'000};
   Millis between_text{300'000};
   Millis turn{28'800'000};
+  // With requests in the worker's intake and none of them leaving it. The worker's own guard ends sooner.
+  Millis intake{600'000};
 };
 
 class TurnWatchdog {

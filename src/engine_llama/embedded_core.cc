@@ -30,7 +30,7 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
              .left = [this] { abort_start_if_unwanted(); },
              .stuck =
                  [this](std::string reason) {
-                   if (launch_) launch_->kill(engine::kHeartbeatLost, std::move(reason));
+                   if (launch_) launch_->kill(engine::kStuck, std::move(reason));
                  }}),
       log_(parts_.pool, options_.home, parts_.clock, model_id_),
       incidents_(options_.home / "logs"),
@@ -54,7 +54,7 @@ engine::Status Core::status() const {
   out.state = state_ == State::stopped && budget_.exhausted(now) ? State::exhausted : state_;
   out.pid = launch_ ? launch_->pid() : 0;
   out.generation = generation_;
-  out.queued = static_cast<std::int64_t>(desk_.waiting());
+  out.queued = static_cast<std::int64_t>(desk_.outside_slots());
   if (state_ != State::ready) return out;
   out.bytes = granted_.weights_bytes + granted_.kv_bytes + granted_.compute_bytes;
   out.slots = granted_.slots;
@@ -217,7 +217,8 @@ void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   if (unexpected(snapshot)) {
     // Another try may hit the same wall; where memory ran out (or may have) it would hurt the whole machine.
     const bool retry = !out_of_memory(snapshot) && snapshot.panic_kind != "killed";
-    desk_.fail_admitted([&](const Run& run) { return crash_error(snapshot, run.characters); }, retry);
+    desk_.fail_admitted([&](const Run& run) { return crash_error(snapshot, run.characters); }, retry,
+                        engine::may_be_a_requests_doing(snapshot));
   }
   if (!disposed_ && desk_.waiting() > 0 && state_ == State::stopped) begin_start();
 }

@@ -101,6 +101,100 @@ TEST_F(Ends, ASecondCrashIsFinal) {
   EXPECT_EQ(launches(), 2U);
 }
 
+TEST_F(Ends, ARequestThatWasAloneInItsSlotIsNotTriedAgain) {
+  make_ready(1);
+  auto poison = ask();
+  auto innocent = ask();
+  const auto sent = worker().take_requests();
+  for (const auto id : sent) worker().started(id);
+  worker().prefill(sent[0], 0, 12);
+  settle();
+  worker().exit({0, SIGSEGV});
+  settle();
+  read(poison);
+  EXPECT_EQ(poison.failure(), "engine-crashed");
+  EXPECT_EQ(poison.last<engine::Failed>()->error.retry, engine::Retry::never);
+  become_ready();
+  EXPECT_EQ(ids, std::vector{sent[1]});
+}
+
+TEST_F(Ends, TwoThatWereInSlotsAreTriedOnceMoreAndNeverAThirdTime) {
+  make_ready(2);
+  auto one = ask();
+  auto other = ask();
+  const auto both = worker().take_requests();
+  const auto crash = [&] {
+    for (const auto id : both) {
+      worker().started(id);
+      worker().prefill(id, 0, 12);
+    }
+    settle();
+    worker().exit({0, SIGABRT});
+    settle();
+  };
+  crash();
+  become_ready(2);
+  EXPECT_EQ(ids, both);
+  crash();
+  for (auto* client : {&one, &other}) {
+    read(*client);
+    EXPECT_EQ(client->failure(), "engine-crashed");
+    EXPECT_EQ(client->last<engine::Failed>()->error.retry, engine::Retry::never);
+  }
+  EXPECT_EQ(launches(), 2U);
+}
+
+TEST_F(Ends, APromptThatCrashesEveryWorkerLeavesTheBudgetToTheOthers) {
+  make_ready(1);
+  for (int i = 0; i < 2; ++i) {
+    auto poison = ask();
+    if (i > 0) become_ready();
+    const auto id = i > 0 ? ids.at(0) : worker().take_requests().at(0);
+    worker().started(id);
+    worker().prefill(id, 0, 12);
+    settle();
+    worker().exit({0, SIGSEGV});
+    settle();
+    read(poison);
+    EXPECT_EQ(poison.failure(), "engine-crashed");
+  }
+  auto client = ask();
+  become_ready();
+  EXPECT_EQ(ids.size(), 1U);
+}
+
+TEST_F(Ends, ARequestIsTriedAgainWhenTheWorkerDidNotDieOfIt) {
+  make_ready(1);
+  auto client = ask();
+  const auto id = worker().take_requests().at(0);
+  worker().started(id);
+  worker().prefill(id, 0, 12);
+  settle();
+  advance(kHeartbeatLimit);
+  advance(kHeartbeatSecond);
+  become_ready();
+  EXPECT_EQ(ids, std::vector{id});
+}
+
+TEST_F(Ends, ARunawayTemplateFailsItsOwnRequestAndTheOthersAreTriedAgain) {
+  make_ready(1);
+  auto hostile = ask();
+  auto innocent = ask();
+  const auto sent = worker().take_requests();
+  worker().started(sent[1]);
+  worker().prefill(sent[1], 0, 12);
+  worker().print("{\"msg\":\"chat template or tokenizer ran away\",\"reason\":\"it took too long\"}\n");
+  worker().failed(sent[0], "model-invalid", "The model's chat template did not end within 30 s");
+  worker().exit({7, 0});
+  settle();
+  read(hostile);
+  EXPECT_EQ(hostile.failure(), "model-invalid");
+  EXPECT_EQ(string_or(incidents().at(0), "panicKind"), "template-overrun");
+  become_ready();
+  EXPECT_EQ(ids, std::vector{sent[1]});
+  EXPECT_EQ(engine->status().state, State::ready) << "it is no verdict about the file";
+}
+
 TEST_F(Ends, NothingIsTriedAgainWhereMemoryRanOut) {
   make_ready(1);
   auto client = ask();

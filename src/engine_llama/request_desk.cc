@@ -101,10 +101,18 @@ void RequestDesk::send_generate(Run& run) {
   std::string frame = protocol::encode(protocol::Generate{run.id, run.request});
   if (auto fits = protocol::check_frame_size(frame); !fits)
     return refuse(make_error("invalid-request", fits.error().message));
+  if (!intake_deadline()) intake_moved_ = clock_.now();
+  run.in_intake = true;
+  arm_watch();
   hooks_.send(std::move(frame));
 }
 
+void RequestDesk::leave_intake(Run& run) {
+  if (std::exchange(run.in_intake, false)) intake_moved_ = clock_.now();
+}
+
 void RequestDesk::leave(const std::shared_ptr<Run>& run) {
+  leave_intake(*run);
   run->place = Run::Place::over;
   run->in_slot = false;
   queue_.remove(run->id);
@@ -178,21 +186,24 @@ void RequestDesk::fail_all(const Because& because) {
   for (const auto& [id, run] : std::exchange(runs_, {})) {
     if (run->place != Run::Place::abandoned) run->end(engine::Failed{because(*run)});
     run->place = Run::Place::over;
-    run->in_slot = false;
+    run->in_intake = run->in_slot = false;
   }
   hooks_.used();
   hooks_.left();
 }
 
-void RequestDesk::fail_admitted(const Because& because, bool retry) {
+void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_doing) {
   close();
   std::vector<std::shared_ptr<Run>> gone;
   for (const auto& [id, run] : runs_) {
     if (run->place != Run::Place::waiting) gone.push_back(run);
   }
+  const bool one_suspect = in_slots() == 1;
   for (const auto& run : gone) {
-    run->in_slot = run->paused = false;
-    const bool again = retry && run->place == Run::Place::admitted && !run->retried && run->characters == 0;
+    const bool suspect = their_doing && run->in_slot && (one_suspect || run->retried);
+    run->in_intake = run->in_slot = run->paused = false;
+    const bool again = retry && !suspect && run->place == Run::Place::admitted && !run->retried &&
+                       run->characters == 0;
     if (again && queue_.push(run->id, run->lane, run->since)) {
       run->retried = true;
       run->place = Run::Place::waiting;
@@ -200,15 +211,29 @@ void RequestDesk::fail_admitted(const Because& because, bool retry) {
       run->watchdog = TurnWatchdog(limits_);
       continue;
     }
-    if (run->place == Run::Place::admitted) run->end(engine::Failed{because(*run)});
+    if (run->place == Run::Place::admitted) {
+      auto error = because(*run);
+      if (suspect) {
+        error.retry = engine::Retry::never;
+        error.error.message += " What this request made it compute may be the reason: do not repeat it unchanged.";
+      }
+      run->end(engine::Failed{std::move(error)});
+    }
     leave(run);
   }
 }
 
 // --- silence
 
+// The worker watches its intake itself, and ends when something does not get on there. Here it is only noticed
+// that even this failed.
+std::optional<MonotonicTime> RequestDesk::intake_deadline() const {
+  if (std::ranges::none_of(runs_, [](const auto& entry) { return entry.second->in_intake; })) return std::nullopt;
+  return intake_moved_ + limits_.intake;
+}
+
 void RequestDesk::arm_watch() {
-  std::optional<MonotonicTime> first;
+  std::optional<MonotonicTime> first = intake_deadline();
   for (const auto& [id, run] : runs_) {
     const auto deadline = run->watchdog.deadline();
     if (deadline && (!first || *deadline < *first)) first = deadline;
@@ -219,6 +244,10 @@ void RequestDesk::arm_watch() {
 
 void RequestDesk::watch() {
   const auto now = clock_.now();
+  if (const auto deadline = intake_deadline(); deadline && now >= *deadline) {
+    hooks_.stuck(fmt::format("no request left its intake within {} s", limits_.intake / Millis(1000)));
+    return;
+  }
   std::vector<std::shared_ptr<Run>> all;  // expiring one changes the map
   for (const auto& [id, run] : runs_) all.push_back(run);
   for (const auto& run : all) {

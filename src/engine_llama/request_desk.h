@@ -55,13 +55,16 @@ class RequestDesk {
   using Because = std::function<engine::EngineError(const Run&)>;
   void fail_all(const Because& because);
   // The worker died. Requests it had fail, except that those without output are queued again, once each, when
-  // `retry`.
-  void fail_admitted(const Because& because, bool retry);
+  // `retry`. With `their_doing` it may have died of what it computed: a request that was alone in a slot, or was
+  // in one both times, would end the next worker as well, so it fails and its error says not to repeat it.
+  void fail_admitted(const Because& because, bool retry, bool their_doing);
 
   bool empty() const { return runs_.empty(); }
   std::size_t waiting() const { return queue_.size(); }
   std::size_t admitted() const { return runs_.size() - queue_.size(); }
   int in_slots() const;
+  // Waiting here, in the worker's intake, or there for a slot.
+  std::size_t outside_slots() const { return runs_.size() - static_cast<std::size_t>(in_slots()); }
 
  private:
   std::shared_ptr<Run> find(std::uint64_t id) const;
@@ -72,6 +75,8 @@ class RequestDesk {
   void abandon(Run& run, engine::Event last, bool drop_waiting);
   void tell_places();
   void arm_notice();
+  void leave_intake(Run& run);
+  std::optional<MonotonicTime> intake_deadline() const;
   void arm_watch();
   void watch();
   void expire(Run& run, engine::TurnWatchdog::Verdict verdict);
@@ -93,7 +98,7 @@ class RequestDesk {
   std::size_t width_ = 0;        // of the gate; 0: closed
   std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
   std::uint64_t decode_steps_ = 0;
-  MonotonicTime used_at_{};
+  MonotonicTime used_at_{}, intake_moved_{};
   std::unique_ptr<engine::Timer> notice_timer_, watch_timer_;
   bool notice_armed_ = false;
 };

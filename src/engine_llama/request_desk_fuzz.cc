@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(desk.admitted() <= 4);
     for (const auto& r : runs) check(r->unsent_bytes <= kOverflowBytes + 64 * kKiB * 200);
   }
-  desk.fail_admitted([](const Run&) { return engine::make_error("engine-crashed", "gone"); }, true);
+  desk.fail_admitted([](const Run&) { return engine::make_error("engine-crashed", "gone"); }, true, true);
   desk.fail_all([](const Run&) { return engine::make_error("engine-crashed", "gone"); });
   check(desk.empty());
   for (const auto& r : runs) check(r->place == Run::Place::over);

@@ -55,12 +55,14 @@ Result<> RequestDesk::on_frame(const protocol::Frame& frame) {
 Result<> RequestDesk::on_started(std::string_view body) {
   GEZEL_TRY(auto started, protocol::parse_started(body));
   const auto run = find(started.id);
+  if (run) leave_intake(*run);
   if (!run || std::exchange(run->started, true))
     return {};  // a second attempt starts again; the client knows
   run->prompt_tokens = started.prompt_tokens;
   run->cached_tokens = started.cached_tokens;
   run->push(engine::Started{started.prompt_tokens, started.cached_tokens, started.reasoning_open,
-                            std::move(started.warnings)});
+                            std::move(started.warnings), std::move(started.family), started.splits_reasoning,
+                            std::move(started.call_spellings)});
   return {};
 }
 
@@ -78,6 +80,7 @@ Result<> RequestDesk::on_step(std::string_view body) {
 Result<> RequestDesk::on_step_run(protocol::StepRun& step) {
   const auto run = find(step.id);
   if (!run) return {};
+  leave_intake(*run);
   run->in_slot = true;
   run->tokens += step.tokens;
   if (!run->watchdog.started()) {
@@ -121,6 +124,7 @@ Result<> RequestDesk::on_progress(std::string_view body) {
   if (!progress.id) return {};  // a heartbeat
   const auto run = find(*progress.id);
   if (!run) return {};
+  leave_intake(*run);
   const auto now = clock_.now();
   if (progress.stage == "queued") {
     if (now - run->since >= kNoticeAfter && progress.ahead != std::exchange(run->last_ahead, progress.ahead))
@@ -148,7 +152,8 @@ Result<> RequestDesk::on_done(std::string_view body) {
   if (run->place == Run::Place::admitted) {
     engine::Done event;
     event.reason = done.reason == "length" ? engine::FinishReason::length : engine::FinishReason::stop;
-    event.usage = {done.prompt_tokens, done.completion_tokens, done.cached_tokens};
+    event.usage = {done.prompt_tokens, done.completion_tokens, done.cached_tokens, done.reasoning_tokens};
+    event.repetition = done.repetition;
     event.timings = {done.cached_tokens, done.prompt_n, done.predicted_n,     done.prompt_ms,
                      done.predicted_ms,  done.draft_n,  done.draft_n_accepted};
     run->end(std::move(event));

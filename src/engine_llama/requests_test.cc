@@ -39,11 +39,26 @@ TEST_F(Requests, TheGateLetsFourTimesTheSlotsIn) {
   for (int i = 0; i < 10; ++i) clients.push_back(ask());
   const auto ids = worker().take_requests();
   ASSERT_EQ(ids.size(), 8U);
-  EXPECT_EQ(engine->status().queued, 2);
   worker().done(ids[3]);
   settle();
   EXPECT_EQ(worker().take_requests().size(), 1U);
-  EXPECT_EQ(engine->status().queued, 1);
+}
+
+TEST_F(Requests, EveryRequestThatIsInNoSlotYetCountsAsQueued) {
+  make_ready(1);
+  std::vector<Client> clients;
+  for (int i = 0; i < 5; ++i) clients.push_back(ask());
+  const auto ids = worker().take_requests();
+  ASSERT_EQ(ids.size(), 4U);
+  EXPECT_EQ(engine->status().queued, 5) << "four in the worker's intake, one here";
+  EXPECT_EQ(engine->status().slots_busy, 0);
+  worker().started(ids[0]);
+  worker().started(ids[1]);
+  worker().prefill(ids[0], 0, 12);
+  settle();
+  EXPECT_EQ(engine->status().queued, 4) << "one of them waits in the worker for the slot";
+  EXPECT_EQ(engine->status().slots_busy, 1);
+  EXPECT_EQ(engine->status().idle_ms, 0);
 }
 
 TEST_F(Requests, WaitingRequestsLearnTheirPlaceAfter200Ms) {
@@ -160,7 +175,7 @@ TEST_F(Requests, CancellingFreesTheGateOnlyAtTheWorkersLastFrame) {
   auto frames = worker().take();
   ASSERT_EQ(frames.size(), 1U);
   EXPECT_EQ(protocol::parse_cancel(frames[0].body).value(), ids[0]);
-  EXPECT_EQ(engine->status().queued, 1);
+  EXPECT_TRUE(worker().take_requests().empty());
   worker().failed(ids[0], "cancelled", "cancelled");
   settle();
   EXPECT_EQ(worker().take_requests().size(), 1U);
@@ -279,6 +294,39 @@ TEST_F(Requests, ARequestThatWaitsInTheWorkerIsNotWatched) {
   read(client);
   ASSERT_TRUE(client.last<engine::Progress>());
   EXPECT_EQ(client.last<engine::Progress>()->ahead, 3);
+}
+
+TEST_F(Requests, AnIntakeThatLetsNothingOutIsEndedAlthoughTheHeartbeatGoesOn) {
+  make_ready(1);
+  auto running = ask();
+  auto stuck = ask();
+  const auto ids = worker().take_requests();
+  worker().started(ids[0]);
+  worker().prefill(ids[0], 12, 12);
+  worker().text(ids[0], "x");
+  settle();
+  for (std::uint64_t step = 1; step < 600; ++step) {
+    advance_alive(Millis(1'000), step);  // decoding goes on as well
+    worker().text(ids[0], "x");
+    settle();
+    read(running);
+  }
+  EXPECT_FALSE(worker().ended);
+  advance_alive(Millis(1'000), 600);
+  EXPECT_TRUE(worker().ended);
+  EXPECT_EQ(string_or(incidents().at(0), "panicKind"), engine::kStuck);
+}
+
+TEST_F(Requests, AnIntakeThatWorksThroughAQueueIsNotStuck) {
+  make_ready(1);
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(ask());
+  for (const auto id : worker().take_requests()) {
+    advance_alive(Millis(500'000));
+    worker().started(id);
+    settle();
+  }
+  EXPECT_FALSE(worker().ended);
 }
 
 TEST_F(Requests, AWorkerThatKeepsACancelledRequestIsEnded) {

@@ -40,7 +40,8 @@ struct Run {
   MonotonicTime since{};  // when it came
   bool retried = false;
   bool started = false;  // Started was pushed
-  bool in_slot = false;  // the worker said so
+  bool in_intake = false;  // the worker has it and has not said anything about it yet
+  bool in_slot = false;    // the worker said so
   bool paused = false;
   std::int64_t characters = 0;  // of text pushed
   std::int64_t tokens = 0;      // sampled

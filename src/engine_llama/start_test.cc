@@ -225,6 +225,22 @@ TEST_F(Starting, AVerdictAboutTheFileIsRememberedUntilTheFileChanges) {
   EXPECT_EQ(launches(), 2U);
 }
 
+TEST_F(Starting, AWorkerThatCannotReadTheFileIsNoVerdictAboutTheFile) {
+  make();
+  for (std::size_t attempt = 1; attempt <= 2; ++attempt) {
+    auto result = ask_ready();
+    worker().hello();
+    settle();
+    worker().failed(std::nullopt, "model-unreadable", "cannot be opened: Permission denied");
+    settle();
+    ASSERT_TRUE(*result);
+    EXPECT_EQ((*result)->error().error.code, "model-unreadable");
+    worker().exit({3, 0});
+    settle();
+    EXPECT_EQ(launches(), attempt) << "each request tries anew";
+  }
+}
+
 TEST_F(Starting, ThreeCrashesQuarantineTheModel) {
   // The binary must be a file that can be identified.
   options.engine_program = options.home / "gezel-engine";

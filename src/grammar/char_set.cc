@@ -40,8 +40,10 @@ void CharSet::add(const CharSet& other) {
 void CharSet::normalise() {
   std::vector<Range> parts;
   for (const auto [first, last] : ranges_) {
-    if (first <= last && first < kFirstSurrogate) parts.push_back({first, std::min<char32_t>(last, kFirstSurrogate - 1)});
-    if (first <= last && last > kLastSurrogate) parts.push_back({std::max<char32_t>(first, kLastSurrogate + 1), last});
+    if (first <= last && first < kFirstSurrogate)
+      parts.push_back({first, std::min<char32_t>(last, kFirstSurrogate - 1)});
+    if (first <= last && last > kLastSurrogate)
+      parts.push_back({std::max<char32_t>(first, kLastSurrogate + 1), last});
   }
   std::ranges::sort(parts, {}, &Range::first);
   ranges_.clear();

@@ -48,8 +48,8 @@ char32_t take_scalar(std::string_view& text);
 void append_utf8(std::string& out, char32_t c);
 std::string to_utf8(char32_t c);
 
-// As a class of the regular expressions that the library reads ("[a-z\u{e9}]"): letters and digits as they are, all else
-// escaped. An empty set becomes a class that matches nothing.
+// As a class of the regular expressions that the library reads ("[a-z\u{e9}]"): letters and digits as they
+// are, all else escaped. An empty set becomes a class that matches nothing.
 std::string regex_class(const CharSet& set);
 // The same for one character outside a class.
 std::string regex_char(char32_t c);

@@ -9,8 +9,8 @@ namespace gezel::grammar {
 namespace {
 
 constexpr std::size_t kMostForced = 4096;  // tokens asked for at once; more follow with the next call
-// The library compiles recursively. A stack overflow would end the process, so it gets a stack that the bounds on what is
-// compiled cannot exhaust; only what is used of it takes memory.
+// The library compiles recursively. A stack overflow would end the process, so it gets a stack that the
+// bounds on what is compiled cannot exhaust; only what is used of it takes memory.
 constexpr std::size_t kCompileStack = 256 * kMiB;
 
 const char* notation_name(Notation notation) {
@@ -48,8 +48,9 @@ std::unexpected<Error> unusable(std::string_view message) {
 }
 
 std::unexpected<Error> no_thread() {
-  return fail(ErrorKind::unavailable, "constraint-unusable",
-              "No thread could be started to compile the constraint; the machine is short of memory or threads.");
+  return fail(
+      ErrorKind::unavailable, "constraint-unusable",
+      "No thread could be started to compile the constraint; the machine is short of memory or threads.");
 }
 
 Result<> fits_c_string(const std::string& text) {
@@ -66,7 +67,8 @@ Result<> check_grammar(const Vocabulary& vocabulary, Notation notation, const st
   std::string message(8192, '\0');
   std::int32_t outcome = -1;
   if (!run_on_big_stack(kCompileStack, [&] {
-        outcome = llg_validate_grammar(&init, notation_name(notation), text.c_str(), message.data(), message.size());
+        outcome = llg_validate_grammar(&init, notation_name(notation), text.c_str(), message.data(),
+                                       message.size());
       })) {
     return no_thread();
   }
@@ -81,8 +83,8 @@ void Matcher::Free::operator()(LlgMatcher* handle) const {
 Matcher::Matcher(std::shared_ptr<const Vocabulary> vocabulary, LlgMatcher* handle)
     : vocabulary_(std::move(vocabulary)), handle_(handle) {}
 
-Result<Matcher> Matcher::compile(std::shared_ptr<const Vocabulary> vocabulary, Notation notation, const std::string& text,
-                                 const MatcherLimits& limits) {
+Result<Matcher> Matcher::compile(std::shared_ptr<const Vocabulary> vocabulary, Notation notation,
+                                 const std::string& text, const MatcherLimits& limits) {
   GEZEL_CHECK(fits_c_string(text));
   const auto init = init_for(*vocabulary, limits);
   LlgMatcher* handle = nullptr;
@@ -100,7 +102,8 @@ Matcher Matcher::clone() const {
 }
 
 Result<> Matcher::failure() const {
-  return fail(ErrorKind::internal, "constraint_failed", "The constraint cannot be followed any further: " + error() + ".");
+  return fail(ErrorKind::internal, "constraint_failed",
+              "The constraint cannot be followed any further: " + error() + ".");
 }
 
 Result<> Matcher::compute_mask(std::span<std::uint32_t> mask) {
@@ -109,7 +112,8 @@ Result<> Matcher::compute_mask(std::span<std::uint32_t> mask) {
 }
 
 Result<> Matcher::consume(Token token) {
-  // The library would take an end token where the text is incomplete for an ordinary one and report something else.
+  // The library would take an end token where the text is incomplete for an ordinary one and report something
+  // else.
   if (llg_matcher_consume_token(handle_.get(), static_cast<std::uint32_t>(token)) != 0) return failure();
   return {};
 }

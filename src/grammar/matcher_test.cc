@@ -9,14 +9,15 @@
 namespace gezel::grammar {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::accepts;
+using ::testing::HasSubstr;
 using testing::must;
 using testing::of_lark;
 using testing::of_schema;
 using testing::random_text;
 
-const std::string kWeather = R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},
+const std::string kWeather =
+    R"({"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},
                                  "required":["city"],"additionalProperties":false})";
 
 std::string text_of(const Matcher& matcher, const std::vector<Token>& tokens) {

@@ -1,4 +1,5 @@
-// Thompson's simulation: the pattern becomes a list of steps, and the set of steps that are alive moves along the text.
+// Thompson's simulation: the pattern becomes a list of steps, and the set of steps that are alive moves along
+// the text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,8 @@ bool PatternMatcher::emit(const PatternNode& node, bool* too_many) {
   if (*too_many) return false;
   switch (node.kind) {
     case Kind::empty:
-    case Kind::property: return true;
+    case Kind::property:
+      return true;
     case Kind::set: {
       const auto known = std::ranges::find(sets_, node.set);
       const auto index = static_cast<std::uint32_t>(known - sets_.begin());
@@ -58,7 +60,8 @@ bool PatternMatcher::emit(const PatternNode& node, bool* too_many) {
       for (const auto end : ends) steps_[end].next = steps_[end].other = here();
       return true;
     }
-    case Kind::repeat: break;
+    case Kind::repeat:
+      break;
   }
   const auto& child = node.children[0];
   for (std::uint32_t i = 0; i < node.min; ++i) {
@@ -89,7 +92,8 @@ Result<PatternMatcher> PatternMatcher::create(const PatternNode& node) {
   PatternMatcher made;
   bool too_many = false;
   if (!made.emit(node, &too_many)) {
-    return fail(ErrorKind::invalid, "pattern-unsupported", fmt::format("the pattern has more than {} states", kMostSteps));
+    return fail(ErrorKind::invalid, "pattern-unsupported",
+                fmt::format("the pattern has more than {} states", kMostSteps));
   }
   made.steps_.push_back({.kind = Step::Kind::match});
   return made;
@@ -100,7 +104,8 @@ struct PatternMatcher::Run {
   explicit Run(const PatternMatcher& pattern) : pattern(pattern), seen(pattern.steps_.size()) {}
 
   // Adds a step and what follows it without reading a character. True: the pattern has matched.
-  bool add(std::uint32_t first, std::uint32_t stamp, std::optional<char32_t> before, std::optional<char32_t> after) {
+  bool add(std::uint32_t first, std::uint32_t stamp, std::optional<char32_t> before,
+           std::optional<char32_t> after) {
     using Kind = PatternNode::Kind;
     todo.assign(1, first);
     while (!todo.empty()) {
@@ -110,8 +115,11 @@ struct PatternMatcher::Run {
       seen[index] = stamp;
       const Step& step = pattern.steps_[index];
       switch (step.kind) {
-        case Step::Kind::match: return true;
-        case Step::Kind::set: alive.push_back(index); break;
+        case Step::Kind::match:
+          return true;
+        case Step::Kind::set:
+          alive.push_back(index);
+          break;
         case Step::Kind::fork:
           todo.push_back(step.other);
           todo.push_back(step.next);
@@ -157,7 +165,8 @@ Result<bool> PatternMatcher::found_in(std::string_view text) const {
     if (!after) return false;
     work += run.alive.size() + 1;
     if (work > kMostWork) {
-      return fail(ErrorKind::too_large, "pattern-too-costly", "the pattern costs too much on a text of this length");
+      return fail(ErrorKind::too_large, "pattern-too-costly",
+                  "the pattern costs too much on a text of this length");
     }
     before = after;
     text = rest;

@@ -1,5 +1,5 @@
-// Recursive descent over the ECMA-262 grammar, with the web's additions (annex B) where they are unambiguous: "{" and "]"
-// may stand for themselves and any character that is no letter or digit may be escaped.
+// Recursive descent over the ECMA-262 grammar, with the web's additions (annex B) where they are unambiguous:
+// "{" and "]" may stand for themselves and any character that is no letter or digit may be escaped.
 #include <fmt/format.h>
 
 #include "grammar/pattern.h"
@@ -12,8 +12,9 @@ using Kind = PatternNode::Kind;
 
 const CharSet kDigits = {{'0', '9'}};
 const CharSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-const CharSet kSpace = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
-                        {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+const CharSet kSpace = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680},
+                        {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
+                        {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const CharSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
 PatternNode set_node(CharSet set) {
@@ -37,7 +38,8 @@ class Parser {
 
   Result<PatternNode> run() {
     if (whole_.size() > limits_.bytes) {
-      return invalid(fmt::format("a pattern may have {} bytes, this one has {}", limits_.bytes, whole_.size()));
+      return invalid(
+          fmt::format("a pattern may have {} bytes, this one has {}", limits_.bytes, whole_.size()));
     }
     GEZEL_TRY(auto node, alternatives(0));
     if (!rest_.empty()) return invalid("unmatched ')'");
@@ -80,14 +82,27 @@ class Parser {
 
   Result<PatternNode> atom(int depth) {
     switch (rest_[0]) {
-      case '^': rest_.remove_prefix(1); return PatternNode{.kind = Kind::text_begin};
-      case '$': rest_.remove_prefix(1); return PatternNode{.kind = Kind::text_end};
-      case '.': rest_.remove_prefix(1); return set_node(kLineEnds.complement());
-      case '(': return group(depth);
-      case '[': return char_class();
-      case '\\': return escape();
-      case '*': case '+': case '?': return invalid(fmt::format("nothing before '{}' to repeat", rest_[0]));
-      default: break;
+      case '^':
+        rest_.remove_prefix(1);
+        return PatternNode{.kind = Kind::text_begin};
+      case '$':
+        rest_.remove_prefix(1);
+        return PatternNode{.kind = Kind::text_end};
+      case '.':
+        rest_.remove_prefix(1);
+        return set_node(kLineEnds.complement());
+      case '(':
+        return group(depth);
+      case '[':
+        return char_class();
+      case '\\':
+        return escape();
+      case '*':
+      case '+':
+      case '?':
+        return invalid(fmt::format("nothing before '{}' to repeat", rest_[0]));
+      default:
+        break;
     }
     const char32_t c = take_scalar(rest_);
     return set_node({{c, c}});
@@ -115,7 +130,8 @@ class Parser {
     std::uint64_t value = 0;
     std::size_t digits = 0;
     while (digits < rest_.size() && rest_[digits] >= '0' && rest_[digits] <= '9') {
-      value = std::min<std::uint64_t>(value * 10 + static_cast<unsigned>(rest_[digits] - '0'), kUnbounded - 1);
+      value =
+          std::min<std::uint64_t>(value * 10 + static_cast<unsigned>(rest_[digits] - '0'), kUnbounded - 1);
       ++digits;
     }
     if (digits == 0) return std::nullopt;
@@ -145,7 +161,8 @@ class Parser {
       if (max < min) return invalid(fmt::format("{{{},{}}} has its limits the wrong way round", min, max));
       const auto largest = max == kUnbounded ? min : max;
       if (largest > limits_.repeats) {
-        return invalid(fmt::format("a repetition may count to {}, this one counts to {}", limits_.repeats, largest));
+        return invalid(
+            fmt::format("a repetition may count to {}, this one counts to {}", limits_.repeats, largest));
       }
     } else {
       return node;
@@ -213,20 +230,41 @@ class Parser {
       return set_node({{value, value}});
     };
     switch (c) {
-      case 'd': rest_.remove_prefix(1); return set_node(kDigits);
-      case 'D': rest_.remove_prefix(1); return set_node(kDigits.complement());
-      case 'w': rest_.remove_prefix(1); return set_node(kWord);
-      case 'W': rest_.remove_prefix(1); return set_node(kWord.complement());
-      case 's': rest_.remove_prefix(1); return set_node(kSpace);
-      case 'S': rest_.remove_prefix(1); return set_node(kSpace.complement());
-      case 'n': return one('\n', 1);
-      case 'r': return one('\r', 1);
-      case 't': return one('\t', 1);
-      case 'v': return one('\v', 1);
-      case 'f': return one('\f', 1);
-      case 'b': return one('\b', 1);
-      case '0': return one(0, 1);
-      case 'p': case 'P': return property();
+      case 'd':
+        rest_.remove_prefix(1);
+        return set_node(kDigits);
+      case 'D':
+        rest_.remove_prefix(1);
+        return set_node(kDigits.complement());
+      case 'w':
+        rest_.remove_prefix(1);
+        return set_node(kWord);
+      case 'W':
+        rest_.remove_prefix(1);
+        return set_node(kWord.complement());
+      case 's':
+        rest_.remove_prefix(1);
+        return set_node(kSpace);
+      case 'S':
+        rest_.remove_prefix(1);
+        return set_node(kSpace.complement());
+      case 'n':
+        return one('\n', 1);
+      case 'r':
+        return one('\r', 1);
+      case 't':
+        return one('\t', 1);
+      case 'v':
+        return one('\v', 1);
+      case 'f':
+        return one('\f', 1);
+      case 'b':
+        return one('\b', 1);
+      case '0':
+        return one(0, 1);
+      case 'p':
+      case 'P':
+        return property();
       case 'u': {
         rest_.remove_prefix(1);
         GEZEL_TRY(const char32_t value, unicode_escape());
@@ -241,7 +279,8 @@ class Parser {
       case 'c':
         if (rest_.size() < 2 || !is_letter(rest_[1])) return invalid("\\c without a letter");
         return one(static_cast<char32_t>(rest_[1] & 0x1F), 2);
-      default: break;
+      default:
+        break;
     }
     if (is_letter(c)) return invalid(fmt::format("unknown escape \\{}", c));
     const char32_t value = take_scalar(rest_);
@@ -290,8 +329,10 @@ class Parser {
       } else {  // "[\w-.]": a dash that stands for itself
         set.add(low.set);
         set.add('-', '-');
-        if (high.kind == Kind::property) properties.push_back(std::move(high));
-        else set.add(high.set);
+        if (high.kind == Kind::property)
+          properties.push_back(std::move(high));
+        else
+          set.add(high.set);
       }
     }
     if (properties.empty()) return set_node(negated ? set.complement() : set);

@@ -1,5 +1,5 @@
-// The constraint library matches whole texts. So a pattern is split into variants that say on which sides they are tied to
-// the edges of the text, and "anything" is put on the sides where they are not.
+// The constraint library matches whole texts. So a pattern is split into variants that say on which sides
+// they are tied to the edges of the text, and "anything" is put on the sides where they are not.
 #include <fmt/format.h>
 
 #include "grammar/pattern.h"
@@ -27,7 +27,8 @@ std::unexpected<Error> unsupported(std::string what) {
 
 std::string counted(std::string_view text, std::uint32_t min, std::uint32_t max) {
   const std::string group = fmt::format("(?:{})", text);
-  if (max == kUnbounded) return min == 0 ? group + "*" : min == 1 ? group + "+" : fmt::format("{}{{{},}}", group, min);
+  if (max == kUnbounded)
+    return min == 0 ? group + "*" : min == 1 ? group + "+" : fmt::format("{}{{{},}}", group, min);
   if (min == 0 && max == 1) return group + "?";
   return fmt::format("{}{{{},{}}}", group, min, max);
 }
@@ -44,11 +45,12 @@ Result<Variants> sequence(const PatternNode& node) {
         if ((right.from_begin && !left.blank) || (left.to_end && !right.blank)) {
           return unsupported("'^' and '$' are supported at the edges of a pattern only");
         }
-        longer.push_back({left.from_begin || right.from_begin, left.to_end || right.to_end, left.text + right.text,
-                          left.blank && right.blank});
+        longer.push_back({left.from_begin || right.from_begin, left.to_end || right.to_end,
+                          left.text + right.text, left.blank && right.blank});
       }
     }
-    if (longer.size() > kMostVariants) return unsupported("the pattern has too many alternatives with '^' and '$'");
+    if (longer.size() > kMostVariants)
+      return unsupported("the pattern has too many alternatives with '^' and '$'");
     joined = std::move(longer);
   }
   return joined;
@@ -77,16 +79,25 @@ Result<Variants> alternatives(const PatternNode& node) {
 
 Result<Variants> variants_of(const PatternNode& node) {
   switch (node.kind) {
-    case Kind::empty: return Variants{{}};
-    case Kind::set: return Variants{{false, false, regex_class(node.set), false}};
-    case Kind::property: return Variants{{false, false, node.property, false}};
-    case Kind::concat: return sequence(node);
-    case Kind::alternate: return alternatives(node);
-    case Kind::text_begin: return Variants{{true, false, {}, true}};
-    case Kind::text_end: return Variants{{false, true, {}, true}};
+    case Kind::empty:
+      return Variants{{}};
+    case Kind::set:
+      return Variants{{false, false, regex_class(node.set), false}};
+    case Kind::property:
+      return Variants{{false, false, node.property, false}};
+    case Kind::concat:
+      return sequence(node);
+    case Kind::alternate:
+      return alternatives(node);
+    case Kind::text_begin:
+      return Variants{{true, false, {}, true}};
+    case Kind::text_end:
+      return Variants{{false, true, {}, true}};
     case Kind::word_boundary:
-    case Kind::no_word_boundary: return unsupported("word boundaries (\\b, \\B) are not supported");
-    case Kind::repeat: break;
+    case Kind::no_word_boundary:
+      return unsupported("word boundaries (\\b, \\B) are not supported");
+    case Kind::repeat:
+      break;
   }
   GEZEL_TRY(Variants inner, variants_of(node.children[0]));
   if (inner.size() == 1 && !inner[0].from_begin && !inner[0].to_end) {

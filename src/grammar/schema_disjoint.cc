@@ -1,6 +1,6 @@
-// A schema says several things at once (its own keywords, a reference, every member of "allOf"): its conjuncts. Two schemas
-// exclude each other if one conjunct of the first excludes one of the second. Types, listed values, number ranges and
-// required properties are compared; everything else is assumed to overlap.
+// A schema says several things at once (its own keywords, a reference, every member of "allOf"): its
+// conjuncts. Two schemas exclude each other if one conjunct of the first excludes one of the second. Types,
+// listed values, number ranges and required properties are compared; everything else is assumed to overlap.
 #include "grammar/schema_disjoint.h"
 
 #include <algorithm>
@@ -15,7 +15,16 @@ namespace {
 constexpr int kMostDepth = 12;
 constexpr int kMostWork = 20'000;
 
-enum : unsigned { kNull = 1, kBoolean = 2, kInteger = 4, kFraction = 8, kString = 16, kArray = 32, kObject = 64, kAny = 127 };
+enum : unsigned {
+  kNull = 1,
+  kBoolean = 2,
+  kInteger = 4,
+  kFraction = 8,
+  kString = 16,
+  kArray = 32,
+  kObject = 64,
+  kAny = 127
+};
 
 unsigned type_bit(std::string_view name) {
   if (name == "null") return kNull;
@@ -28,14 +37,21 @@ unsigned type_bit(std::string_view name) {
 
 unsigned type_of(const json::value& value) {
   switch (value.kind()) {
-    case json::kind::null: return kNull;
-    case json::kind::bool_: return kBoolean;
+    case json::kind::null:
+      return kNull;
+    case json::kind::bool_:
+      return kBoolean;
     case json::kind::int64:
-    case json::kind::uint64: return kInteger;
-    case json::kind::double_: return std::floor(value.get_double()) == value.get_double() ? kInteger : kFraction;
-    case json::kind::string: return kString;
-    case json::kind::array: return kArray;
-    case json::kind::object: return kObject;
+    case json::kind::uint64:
+      return kInteger;
+    case json::kind::double_:
+      return std::floor(value.get_double()) == value.get_double() ? kInteger : kFraction;
+    case json::kind::string:
+      return kString;
+    case json::kind::array:
+      return kArray;
+    case json::kind::object:
+      return kObject;
   }
   return kAny;
 }
@@ -52,7 +68,9 @@ class Comparison {
     const auto in_b = conjuncts(b.get_object());
     for (const auto* x : in_a) {
       for (const auto* y : in_b) {
-        if (alternatives_disjoint(*x, b, depth) || alternatives_disjoint(*y, a, depth) || plainly_disjoint(*x, *y)) return true;
+        if (alternatives_disjoint(*x, b, depth) || alternatives_disjoint(*y, a, depth) ||
+            plainly_disjoint(*x, *y))
+          return true;
       }
     }
     return objects_disjoint(in_a, in_b, depth);
@@ -80,7 +98,9 @@ class Comparison {
     for (const auto* name : {"anyOf", "oneOf"}) {
       const auto* options = array_at(schema, name);
       if (options == nullptr) continue;
-      if (std::ranges::all_of(*options, [&](const auto& option) { return disjoint(option, other, depth + 1); })) return true;
+      if (std::ranges::all_of(*options,
+                              [&](const auto& option) { return disjoint(option, other, depth + 1); }))
+        return true;
     }
     return false;
   }
@@ -107,12 +127,17 @@ class Comparison {
     if ((a_types & b_types) == 0) return true;
     const auto a_values = values_of(a);
     const auto b_values = values_of(b);
-    const auto excluded = [](const json::value& value, unsigned types, const std::optional<json::array>& listed) {
+    const auto excluded = [](const json::value& value, unsigned types,
+                             const std::optional<json::array>& listed) {
       if ((type_of(value) & types) == 0) return true;
       return listed && std::ranges::find(*listed, value) == listed->end();
     };
-    if (a_values && std::ranges::all_of(*a_values, [&](const auto& v) { return excluded(v, b_types, b_values); })) return true;
-    if (b_values && std::ranges::all_of(*b_values, [&](const auto& v) { return excluded(v, a_types, a_values); })) return true;
+    if (a_values &&
+        std::ranges::all_of(*a_values, [&](const auto& v) { return excluded(v, b_types, b_values); }))
+      return true;
+    if (b_values &&
+        std::ranges::all_of(*b_values, [&](const auto& v) { return excluded(v, a_types, a_values); }))
+      return true;
     const bool numbers = ((a_types | b_types) & ~(kInteger | kFraction)) == 0;
     return numbers && (upper(a) < lower(b) || upper(b) < lower(a));
   }
@@ -121,7 +146,8 @@ class Comparison {
     return std::min(number_or(schema, "maximum", HUGE_VAL), number_or(schema, "exclusiveMaximum", HUGE_VAL));
   }
   static double lower(const json::object& schema) {
-    return std::max(number_or(schema, "minimum", -HUGE_VAL), number_or(schema, "exclusiveMinimum", -HUGE_VAL));
+    return std::max(number_or(schema, "minimum", -HUGE_VAL),
+                    number_or(schema, "exclusiveMinimum", -HUGE_VAL));
   }
 
   // Both must be objects, and there is a property that must be there and cannot be right for both.

@@ -1,6 +1,7 @@
 // grammar/schema_disjoint.h
 //
-// Whether two schemas of the normal form can hold for the same value. `oneOf` means `anyOf` when no two of its options can.
+// Whether two schemas of the normal form can hold for the same value. `oneOf` means `anyOf` when no two of
+// its options can.
 #pragma once
 #include "base/json.h"
 

@@ -34,7 +34,8 @@ class Finish {
   static void in_place(const json::value& schema, std::set<std::string>& names) {
     const auto* object = schema.if_object();
     if (object == nullptr) return;
-    if (const auto* reference = object->if_contains("$ref")) names.insert(std::string(reference->get_string()));
+    if (const auto* reference = object->if_contains("$ref"))
+      names.insert(std::string(reference->get_string()));
     for (const auto* key : {"allOf", "anyOf", "oneOf"}) {
       if (const auto* list = array_at(*object, key)) {
         for (const auto& element : *list) in_place(element, names);
@@ -46,7 +47,8 @@ class Finish {
 
   static Result<> too_deep() {
     return fail(ErrorKind::invalid, "schema-unsupported",
-                fmt::format("References follow each other more than {} levels deep; make the schema flatter.", kMostLevels));
+                fmt::format("References follow each other more than {} levels deep; make the schema flatter.",
+                            kMostLevels));
   }
 
   Result<> visit(const std::string& reference, int level) {
@@ -57,7 +59,8 @@ class Finish {
       looped_.insert(reference);
       return {};
     }
-    auto& definition = schema_.definitions.at(std::string_view(reference).substr(std::string_view("#/$defs/").size()));
+    auto& definition =
+        schema_.definitions.at(std::string_view(reference).substr(std::string_view("#/$defs/").size()));
     std::set<std::string> next;
     in_place(definition, next);
     for (const auto& name : next) GEZEL_CHECK(visit(name, level + 1));
@@ -66,11 +69,14 @@ class Finish {
   }
 
   Result<> break_cycles() {
-    for (const auto& member : schema_.definitions) GEZEL_CHECK(visit("#/$defs/" + std::string(member.key()), 0));
+    for (const auto& member : schema_.definitions)
+      GEZEL_CHECK(visit("#/$defs/" + std::string(member.key()), 0));
     for (const auto& reference : looped_) {
-      auto& definition = schema_.definitions.at(std::string_view(reference).substr(std::string_view("#/$defs/").size()));
+      auto& definition =
+          schema_.definitions.at(std::string_view(reference).substr(std::string_view("#/$defs/").size()));
       const std::string place(place_of(definition));
-      GEZEL_CHECK(report_.unsupported(place, "$ref", "the schema refers to itself without going into a property or an element"));
+      GEZEL_CHECK(report_.unsupported(
+          place, "$ref", "the schema refers to itself without going into a property or an element"));
       definition = true;
     }
     return {};
@@ -93,13 +99,15 @@ class Finish {
         if (surely_disjoint((*options)[i], (*options)[k], schema_.definitions)) continue;
         const std::string pointer = pointer_to(std::string(place_of(schema)), "oneOf");
         if (report_.lenient()) {
-          report_.warn(pointer, fmt::format("options {} and {} may hold together; any number of options is let through", i, k));
+          report_.warn(
+              pointer,
+              fmt::format("options {} and {} may hold together; any number of options is let through", i, k));
         } else {
-          GEZEL_CHECK(report_.unsupported(
-              pointer, "oneOf",
-              fmt::format("options {} and {} may hold for the same value; use 'anyOf', or give each a required property with "
-                          "a 'const' of its own",
-                          i, k)));
+          GEZEL_CHECK(report_.unsupported(pointer, "oneOf",
+                                          fmt::format("options {} and {} may hold for the same value; use "
+                                                      "'anyOf', or give each a required property with "
+                                                      "a 'const' of its own",
+                                                      i, k)));
         }
         return as_any_of(*object);
       }
@@ -115,20 +123,24 @@ class Finish {
     } else {
       auto& all = schema["allOf"];
       if (!all.is_array()) all = json::array();
-      all.get_array().push_back(json::object{{"anyOf", std::move(options)}, {"$at", place_of(json::value(schema))}});
+      all.get_array().push_back(
+          json::object{{"anyOf", std::move(options)}, {"$at", place_of(json::value(schema))}});
     }
     return {};
   }
 
-  // ---- How deep the library will descend: it follows every reference the first time it meets it, arrays before objects,
-  // and whole schemas that apply in place last.
+  // ---- How deep the library will descend: it follows every reference the first time it meets it, arrays
+  // before objects, and whole schemas that apply in place last.
 
   int levels(const json::value& schema, int level) {
     const auto* object = schema.if_object();
     if (object == nullptr || level > kMostLevels) return level;
     int deepest = level;
-    const auto below = [&](const json::value& child) { deepest = std::max(deepest, levels(child, level + 1)); };
-    for (const auto* key : {"prefixItems", "items", "properties", "patternProperties", "additionalProperties"}) {
+    const auto below = [&](const json::value& child) {
+      deepest = std::max(deepest, levels(child, level + 1));
+    };
+    for (const auto* key :
+         {"prefixItems", "items", "properties", "patternProperties", "additionalProperties"}) {
       const auto* value = object->if_contains(key);
       if (value != nullptr) for_each_subschema_of(key, *value, below);
     }
@@ -143,20 +155,23 @@ class Finish {
     return deepest;
   }
 
-  // ---- Whether some finite value satisfies the schema: "an object that must contain an object of its own kind" has none,
-  // and an answer to it would never end.
+  // ---- Whether some finite value satisfies the schema: "an object that must contain an object of its own
+  // kind" has none, and an answer to it would never end.
 
   bool finite(const json::value& schema) {
     if (schema.is_bool()) return schema.get_bool();
     if (++looks_ > kMostLooks) return true;
     const auto& object = schema.get_object();
-    if (const auto* definition = definition_of(schema_.definitions, object); definition != nullptr && !finite_.contains(definition)) {
+    if (const auto* definition = definition_of(schema_.definitions, object);
+        definition != nullptr && !finite_.contains(definition)) {
       return false;
     }
     const auto holds = [this](const json::value& part) { return finite(part); };
-    if (const auto* list = array_at(object, "allOf"); list != nullptr && !std::ranges::all_of(*list, holds)) return false;
+    if (const auto* list = array_at(object, "allOf"); list != nullptr && !std::ranges::all_of(*list, holds))
+      return false;
     for (const auto* key : {"anyOf", "oneOf"}) {
-      if (const auto* list = array_at(object, key); list != nullptr && !std::ranges::any_of(*list, holds)) return false;
+      if (const auto* list = array_at(object, key); list != nullptr && !std::ranges::any_of(*list, holds))
+        return false;
     }
     const auto* type = object.if_contains("type");
     if (type == nullptr || !type->is_string()) return true;  // a value of another type will do
@@ -190,7 +205,8 @@ class Finish {
     }
     if (finite(schema_.root)) return {};
     return fail(ErrorKind::invalid, "schema-invalid",
-                "No finite value satisfies the schema: what it requires contains itself again, or nothing is allowed.");
+                "No finite value satisfies the schema: what it requires contains itself again, or nothing is "
+                "allowed.");
   }
 
   WalkedSchema& schema_;
@@ -202,8 +218,8 @@ class Finish {
   int looks_ = 0;
 };
 
-// Whether an object may have keys beside the named ones. Such a key can be written with escapes, and then the library does
-// not see that it is one of the named keys.
+// Whether an object may have keys beside the named ones. Such a key can be written with escapes, and then the
+// library does not see that it is one of the named keys.
 bool has_open_names(const json::value& schema) {
   const auto* object = schema.if_object();
   if (object == nullptr) return false;
@@ -236,8 +252,10 @@ std::string schema_text(const WalkedSchema& schema) {
 
 std::string schema_text(const WalkedSchema& schema, const json::value& part) {
   json::object out;
-  if (part.is_object()) out = without_places(part).get_object();
-  else if (!part.get_bool()) return "false";
+  if (part.is_object())
+    out = without_places(part).get_object();
+  else if (!part.get_bool())
+    return "false";
   json::object definitions;
   bool open = has_open_names(part);
   for (const auto& member : schema.definitions) {

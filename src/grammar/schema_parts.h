@@ -11,8 +11,9 @@ namespace gezel::grammar {
 
 // Where in the client's schema something stands.
 struct SchemaPlace {
-  std::string pointer;                   // JSON pointer from the root
-  const json::value* resource = nullptr; // the schema that "#" means here: the root, or an embedded one with an "$id"
+  std::string pointer;  // JSON pointer from the root
+  const json::value* resource =
+      nullptr;  // the schema that "#" means here: the root, or an embedded one with an "$id"
   int depth = 0;
 };
 
@@ -31,7 +32,7 @@ class SchemaReferences {
 
  private:
   struct Resource {
-    std::string uri;      // "" when it has no "$id"
+    std::string uri;  // "" when it has no "$id"
     std::string pointer;
     std::map<std::string, Target, std::less<>> anchors;
   };
@@ -56,15 +57,16 @@ class SchemaReport {
   std::vector<std::string> take_warnings();
 
  private:
-  Result<> problem(const char* code, std::string_view pointer, std::string_view keyword, std::string_view why);
+  Result<> problem(const char* code, std::string_view pointer, std::string_view keyword,
+                   std::string_view why);
   SchemaMode mode_;
   SchemaLimits limits_;
   std::vector<std::string> warnings_;
   std::size_t left_out_ = 0;
 };
 
-// The second pass, over the normal form: reference cycles that never reach a value, `oneOf`, and whether any finite value
-// can satisfy the schema at all.
+// The second pass, over the normal form: reference cycles that never reach a value, `oneOf`, and whether any
+// finite value can satisfy the schema at all.
 Result<> finish_schema(WalkedSchema& schema, SchemaReport& report);
 
 // Calls `visit(child)` for every schema directly inside one keyword of a schema of the normal form.

@@ -53,7 +53,8 @@ std::optional<std::string> resource_id(const json::value& value) {
     const auto* id = string_member(value, name);
     if (id == nullptr || id->empty() || id->front() == '#') continue;
     // Draft 4 only, and data may have a member of that name.
-    if (std::string_view(name) == "id" && std::string_view(*id).find("://") == std::string_view::npos) continue;
+    if (std::string_view(name) == "id" && std::string_view(*id).find("://") == std::string_view::npos)
+      continue;
     return std::string(std::string_view(*id).substr(0, id->find('#')));
   }
   return std::nullopt;
@@ -65,9 +66,12 @@ std::string pointer_to(std::string_view pointer, std::string_view token) {
   std::string longer(pointer);
   longer += '/';
   for (const char c : token) {
-    if (c == '~') longer += "~0";
-    else if (c == '/') longer += "~1";
-    else longer += c;
+    if (c == '~')
+      longer += "~0";
+    else if (c == '/')
+      longer += "~1";
+    else
+      longer += c;
   }
   return longer;
 }
@@ -99,12 +103,14 @@ void SchemaReferences::collect(const json::value& value, const SchemaPlace& plac
     if (anchor == nullptr || anchor->empty()) continue;
     const bool fragment = anchor->front() == '#';
     if ((name[0] == 'i' || name[1] == 'i') != fragment) continue;
-    resources_[here.resource].anchors.emplace(std::string_view(*anchor).substr(fragment ? 1 : 0), Target{&value, here});
+    resources_[here.resource].anchors.emplace(std::string_view(*anchor).substr(fragment ? 1 : 0),
+                                              Target{&value, here});
   }
   for (const auto& [key, member] : *object) collect(member, {pointer_to(here.pointer, key), here.resource});
 }
 
-std::optional<SchemaReferences::Target> SchemaReferences::walk(const json::value& resource, std::string_view pointer) const {
+std::optional<SchemaReferences::Target> SchemaReferences::walk(const json::value& resource,
+                                                               std::string_view pointer) const {
   Target target{&resource, {.pointer = resources_.at(&resource).pointer, .resource = &resource}};
   while (!pointer.empty()) {
     pointer.remove_prefix(1);  // the slash
@@ -114,7 +120,8 @@ std::optional<SchemaReferences::Target> SchemaReferences::walk(const json::value
     if (const auto* object = target.schema->if_object()) {
       next = object->if_contains(token);
     } else if (const auto* array = target.schema->if_array()) {
-      if (token.empty() || token.size() > 9 || token.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+      if (token.empty() || token.size() > 9 || token.find_first_not_of("0123456789") != std::string::npos)
+        return std::nullopt;
       next = array->if_contains(std::stoul(token));
     }
     if (next == nullptr) return std::nullopt;
@@ -125,7 +132,8 @@ std::optional<SchemaReferences::Target> SchemaReferences::walk(const json::value
   return target;
 }
 
-std::optional<SchemaReferences::Target> SchemaReferences::resolve(std::string_view reference, const SchemaPlace& from) const {
+std::optional<SchemaReferences::Target> SchemaReferences::resolve(std::string_view reference,
+                                                                  const SchemaPlace& from) const {
   const auto hash = reference.find('#');
   const auto uri = reference.substr(0, hash);
   const auto fragment = hash == std::string_view::npos ? std::string_view{} : reference.substr(hash + 1);
@@ -148,7 +156,8 @@ std::optional<SchemaReferences::Target> SchemaReferences::resolve(std::string_vi
 const json::value* definition_of(const json::object& definitions, const json::object& schema) {
   const auto* reference = schema.if_contains("$ref");
   if (reference == nullptr) return nullptr;
-  return definitions.if_contains(std::string_view(reference->get_string()).substr(std::string_view("#/$defs/").size()));
+  return definitions.if_contains(
+      std::string_view(reference->get_string()).substr(std::string_view("#/$defs/").size()));
 }
 
 std::string_view place_of(const json::value& schema) {

@@ -13,20 +13,24 @@ std::string where(std::string_view pointer) {
 }  // namespace
 
 void SchemaReport::warn(std::string_view pointer, std::string_view what) {
-  if (warnings_.size() < limits_.warnings) warnings_.push_back(fmt::format("{}: {}", where(pointer), what));
-  else ++left_out_;
+  if (warnings_.size() < limits_.warnings)
+    warnings_.push_back(fmt::format("{}: {}", where(pointer), what));
+  else
+    ++left_out_;
 }
 
-Result<> SchemaReport::problem(const char* code, std::string_view pointer, std::string_view keyword, std::string_view why) {
+Result<> SchemaReport::problem(const char* code, std::string_view pointer, std::string_view keyword,
+                               std::string_view why) {
   if (lenient()) {
     warn(pointer, fmt::format("not enforced: {}", why));
     return {};
   }
   const auto subject = keyword.empty() ? std::string("The schema") : fmt::format("Keyword '{}'", keyword);
-  return fail(ErrorKind::invalid, code,
-              fmt::format("{} at {} {}: {}.", subject, where(pointer),
-                          std::string_view(code) == "schema-invalid" ? "is not valid" : "cannot be enforced", why),
-              std::string(pointer));
+  return fail(
+      ErrorKind::invalid, code,
+      fmt::format("{} at {} {}: {}.", subject, where(pointer),
+                  std::string_view(code) == "schema-invalid" ? "is not valid" : "cannot be enforced", why),
+      std::string(pointer));
 }
 
 Result<> SchemaReport::unsupported(std::string_view pointer, std::string_view keyword, std::string_view why) {

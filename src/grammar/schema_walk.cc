@@ -1,7 +1,7 @@
-// One function per keyword, in one table. A keyword's function reads its value and writes what the normal form needs; what
-// cannot be enforced goes to the report, which makes an error of it (strict) or a warning (lenient), and in the latter case
-// the keyword is simply not written. Leaving out an assertion always allows more, never less, because the normal form has
-// no negation.
+// One function per keyword, in one table. A keyword's function reads its value and writes what the normal
+// form needs; what cannot be enforced goes to the report, which makes an error of it (strict) or a warning
+// (lenient), and in the latter case the keyword is simply not written. Leaving out an assertion always allows
+// more, never less, because the normal form has no negation.
 #include "grammar/schema_walk.h"
 
 #include <fmt/format.h>
@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <set>
 
 #include "grammar/pattern.h"
+#include "grammar/schema_numbers.h"
 #include "grammar/schema_parts.h"
 
 namespace gezel::grammar {
@@ -19,11 +21,8 @@ namespace gezel::grammar {
 namespace {
 
 constexpr std::string_view kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
-constexpr std::string_view kFormats[] = {"date-time", "time", "date",  "duration", "email",
+constexpr std::string_view kFormats[] = {"date-time", "time", "date", "duration", "email",
                                          "hostname",  "ipv4", "ipv6", "uuid",     "uri"};
-// From here on the library's floating-point bounds are no longer exact.
-constexpr double kExactIntegers = 9007199254740992.0;
-constexpr double kLastInt64 = 9223372036854775807.0;
 constexpr std::uint64_t kMostCount = 1'000'000;  // of minLength, maxItems and their like
 
 class Walker;
@@ -57,50 +56,14 @@ bool is_true_schema(const json::value& value) {
   return (value.is_bool() && value.get_bool()) || (value.is_object() && value.get_object().empty());
 }
 
-// A non-negative whole number, also written as 3.0.
-std::optional<std::uint64_t> count_of(const json::value& value) {
-  if (value.is_int64() && value.get_int64() >= 0) return static_cast<std::uint64_t>(value.get_int64());
-  if (value.is_uint64()) return value.get_uint64();
-  if (value.is_double() && value.get_double() >= 0 && std::floor(value.get_double()) == value.get_double() &&
-      value.get_double() < kExactIntegers) {
-    return static_cast<std::uint64_t>(value.get_double());
-  }
-  return std::nullopt;
-}
-
-std::optional<std::uint64_t> count_at(const json::object& schema, std::string_view key) {
-  const auto* value = schema.if_contains(key);
-  return value == nullptr ? std::nullopt : count_of(*value);
-}
-
-// The library reads numbers as doubles; a bound that is none is moved inwards, so that nothing outside is let through.
-double bound_inwards(const json::value& value, bool upper) {
-  const double rounded = value.to_number<double>();
-  const long double exact = value.is_int64()    ? static_cast<long double>(value.get_int64())
-                            : value.is_uint64() ? static_cast<long double>(value.get_uint64())
-                                                : static_cast<long double>(rounded);
-  if (upper && rounded > exact && rounded < kLastInt64) return std::nextafter(rounded, -HUGE_VAL);
-  if (!upper && rounded < exact) return std::nextafter(rounded, HUGE_VAL);
-  return rounded;
-}
-
-// A number inside `value` that the library cannot compare exactly.
-bool has_inexact_number(const json::value& value) {
-  if (value.is_number()) return std::abs(value.to_number<double>()) > kExactIntegers;
-  if (const auto* array = value.if_array()) return std::ranges::any_of(*array, has_inexact_number);
-  if (const auto* object = value.if_object()) {
-    return std::ranges::any_of(*object, [](const auto& member) { return has_inexact_number(member.value()); });
-  }
-  return false;
-}
-
 class Walker {
  public:
   Walker(const json::value& root, SchemaReport& report) : references_(root), report_(report), root_(root) {
     if (const auto* object = root.if_object()) {
       const auto draft = string_or(*object, "$schema");
-      siblings_of_ref_count_ = draft.find("draft-04") == std::string::npos && draft.find("draft-06") == std::string::npos &&
-                               draft.find("draft-07") == std::string::npos && draft.find("draft-03") == std::string::npos;
+      siblings_of_ref_count_ =
+          draft.find("draft-04") == std::string::npos && draft.find("draft-06") == std::string::npos &&
+          draft.find("draft-07") == std::string::npos && draft.find("draft-03") == std::string::npos;
       items_may_be_list_ = draft.find("2020-12") == std::string::npos;
     }
   }
@@ -121,13 +84,16 @@ class Walker {
     if (references_.is_resource(value)) place.resource = &value;
     const auto& limits = report_.limits();
     if (++nodes_ > limits.nodes) {
-      return fail(ErrorKind::invalid, "schema-unsupported",
-                  fmt::format("The schema has more than {} parts, counting what its references repeat; make it smaller.",
-                              limits.nodes),
-                  place.pointer);
+      return fail(
+          ErrorKind::invalid, "schema-unsupported",
+          fmt::format(
+              "The schema has more than {} parts, counting what its references repeat; make it smaller.",
+              limits.nodes),
+          place.pointer);
     }
     if (place.depth > limits.depth) {
-      GEZEL_CHECK(report_.unsupported(place.pointer, "", fmt::format("schemas nest deeper than {}", limits.depth)));
+      GEZEL_CHECK(
+          report_.unsupported(place.pointer, "", fmt::format("schemas nest deeper than {}", limits.depth)));
       return json::value(true);
     }
     if (value.is_bool()) return value;
@@ -153,10 +119,11 @@ class Walker {
     const auto target = references_.resolve(*text, node.place);
     if (!target) {
       const bool local = text->starts_with('#');
-      return report_.unsupported(node.at(key), key,
-                                 fmt::format("'{}' {}", std::string_view(*text),
-                                             local ? "does not exist in this schema"
-                                                   : "is outside this schema; only references into it are followed"));
+      return report_.unsupported(
+          node.at(key), key,
+          fmt::format("'{}' {}", std::string_view(*text),
+                      local ? "does not exist in this schema"
+                            : "is outside this schema; only references into it are followed"));
     }
     const auto [known, is_new] = names_.emplace(target->place.pointer, fmt::format("d{}", names_.size()));
     if (is_new) todo_.emplace_back(known->second, *target);
@@ -170,27 +137,36 @@ class Walker {
 
   Result<> type(const json::value& value, std::string_view key, Node& node) {
     json::array names;
-    if (value.is_string()) names = {value};
-    else if (value.is_array()) names = value.get_array();
+    if (value.is_string())
+      names = {value};
+    else if (value.is_array())
+      names = value.get_array();
     for (const auto& name : names) {
-      if (!name.is_string() || std::ranges::find(kTypes, std::string_view(name.get_string())) == std::end(kTypes)) {
-        return report_.invalid(node.at(key), key,
-                               fmt::format("{} is no type; the types are {}", json::serialize(name), fmt::join(kTypes, ", ")));
+      if (!name.is_string() ||
+          std::ranges::find(kTypes, std::string_view(name.get_string())) == std::end(kTypes)) {
+        return report_.invalid(
+            node.at(key), key,
+            fmt::format("{} is no type; the types are {}", json::serialize(name), fmt::join(kTypes, ", ")));
       }
     }
     if (names.empty()) return report_.invalid(node.at(key), key, "a type is a name or a list of names");
     // A list with both is the wider one; the library would take the two for alternatives of the same text.
     if (std::ranges::find(names, json::value("number")) != names.end()) {
-      if (const auto narrow = std::ranges::find(names, json::value("integer")); narrow != names.end()) names.erase(narrow);
+      if (const auto narrow = std::ranges::find(names, json::value("integer")); narrow != names.end())
+        names.erase(narrow);
     }
-    if (names.size() == 1) node.out["type"] = names[0];
-    else node.out["type"] = std::move(names);
+    if (names.size() == 1)
+      node.out["type"] = names[0];
+    else
+      node.out["type"] = std::move(names);
     return {};
   }
 
   Result<> values(const json::value& value, std::string_view key, Node& node) {
-    if (key == "enum" && !value.is_array()) return report_.invalid(node.at(key), key, "it is a list of values");
-    if (key == "enum" && value.get_array().empty()) return report_.invalid(node.at(key), key, "no value is allowed");
+    if (key == "enum" && !value.is_array())
+      return report_.invalid(node.at(key), key, "it is a list of values");
+    if (key == "enum" && value.get_array().empty())
+      return report_.invalid(node.at(key), key, "no value is allowed");
     if (has_inexact_number(value)) {
       return report_.unsupported(node.at(key), key, "numbers beyond 2^53 cannot be told apart");
     }
@@ -202,19 +178,14 @@ class Walker {
     if (value.is_bool() && key.starts_with("exclusive")) return {};  // draft 4: see below
     if (!value.is_number()) return report_.invalid(node.at(key), key, "it is a number");
     const bool upper = key.ends_with("aximum");
-    const double bound = bound_inwards(value, upper);
-    if (!std::isfinite(bound) || (upper ? bound < -kLastInt64 : bound > kLastInt64)) {
+    auto bound = enforceable_bound(value, upper);
+    if (!bound) {
       return report_.unsupported(node.at(key), key, "the bound is beyond the range of 64-bit integers");
     }
     // Draft 4 made a bound exclusive with a flag beside it.
-    const auto* flag = node.in.if_contains(upper ? "exclusiveMaximum" : "exclusiveMinimum");
-    const bool exclusive = !key.starts_with("exclusive") && flag != nullptr && flag->is_bool() && flag->get_bool();
-    const std::string_view written = exclusive ? (upper ? "exclusiveMaximum" : "exclusiveMinimum") : key;
-    if (std::floor(bound) == bound && std::abs(bound) < kExactIntegers) {
-      node.out[written] = static_cast<std::int64_t>(bound);
-    } else {
-      node.out[written] = bound;
-    }
+    const std::string_view exclusive_key = upper ? "exclusiveMaximum" : "exclusiveMinimum";
+    const bool exclusive = !key.starts_with("exclusive") && bool_or(node.in, exclusive_key, false);
+    node.out[exclusive ? exclusive_key : key] = std::move(*bound);
     return {};
   }
 
@@ -277,7 +248,9 @@ class Walker {
     return {};
   }
 
-  Result<> prefix_items(const json::value& value, std::string_view key, Node& node) { return list(value, key, node, key); }
+  Result<> prefix_items(const json::value& value, std::string_view key, Node& node) {
+    return list(value, key, node, key);
+  }
 
   Result<> unique_items(const json::value& value, std::string_view key, Node& node) {
     if (!value.is_bool()) return report_.invalid(node.at(key), key, "it is true or false");
@@ -287,8 +260,10 @@ class Walker {
 
   Result<> contains(const json::value& value, std::string_view key, Node& node) {
     if (count_at(node.in, "minContains").value_or(1) == 0 && !node.has("maxContains")) return {};
-    if (is_true_schema(value) && !node.has("minContains") && !node.has("maxContains")) {  // any element: not empty
-      node.out["minItems"] = static_cast<std::int64_t>(std::max<std::uint64_t>(1, count_at(node.in, "minItems").value_or(0)));
+    if (is_true_schema(value) && !node.has("minContains") &&
+        !node.has("maxContains")) {  // any element: not empty
+      node.out["minItems"] =
+          static_cast<std::int64_t>(std::max<std::uint64_t>(1, count_at(node.in, "minItems").value_or(0)));
       return {};
     }
     return report_.unsupported(node.at(key), key, "describe the elements with 'prefixItems' and 'items'");
@@ -299,14 +274,15 @@ class Walker {
     return count(value, key, node);
   }
 
-  // "unevaluated..." means the rest that no other keyword looked at. Without keywords that apply whole schemas in place,
-  // that is what the "additional" keyword means.
+  // "unevaluated..." means the rest that no other keyword looked at. Without keywords that apply whole
+  // schemas in place, that is what the "additional" keyword means.
   Result<> unevaluated(const json::value& value, std::string_view key, Node& node) {
     if (is_true_schema(value)) return {};
-    for (const auto* applicator : {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if", "not",
-                                   "dependentSchemas", "dependencies", "contains"}) {
+    for (const auto* applicator : {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "if",
+                                   "not", "dependentSchemas", "dependencies", "contains"}) {
       if (!node.has(applicator)) continue;
-      return report_.unsupported(node.at(key), key, fmt::format("it is enforced only where there is no '{}'", applicator));
+      return report_.unsupported(node.at(key), key,
+                                 fmt::format("it is enforced only where there is no '{}'", applicator));
     }
     const bool array = key == "unevaluatedItems";
     if (!array && free_keys_.contains(&node.in)) return {};
@@ -349,7 +325,8 @@ class Walker {
 
   Result<> required(const json::value& value, std::string_view key, Node& node) {
     if (value.is_bool()) {  // draft 3
-      return report_.invalid(node.at(key), key, "it is a list of names at the object, not a flag at the property");
+      return report_.invalid(node.at(key), key,
+                             "it is a list of names at the object, not a flag at the property");
     }
     const auto* names = value.if_array();
     if (names == nullptr || !std::ranges::all_of(*names, [](const auto& name) { return name.is_string(); })) {
@@ -373,7 +350,8 @@ class Walker {
     if (const auto* properties = object_at(node.in, "properties")) {
       for (const auto& member : *properties) optional += names.contains(member.key()) ? 0 : 1;
     }
-    const bool closed = node.in.contains("additionalProperties") && node.in.at("additionalProperties") == json::value(false) &&
+    const bool closed = node.in.contains("additionalProperties") &&
+                        node.in.at("additionalProperties") == json::value(false) &&
                         !node.has("patternProperties");
     if (key == "minProperties" && *count_of(value) <= required) return {};
     if (key == "maxProperties" && closed && *count_of(value) >= required + optional) return {};
@@ -381,7 +359,8 @@ class Walker {
     const auto max = count_at(node.in, "maxProperties");
     const bool at_most_one = !max || *max == required + 1;
     if (optional > 0 && !(closed && min <= required + 1 && at_most_one)) {
-      return report_.unsupported(node.at(key), key, "it is enforced only where all named properties are required");
+      return report_.unsupported(node.at(key), key,
+                                 "it is enforced only where all named properties are required");
     }
     return count(value, key, node);
   }
@@ -395,7 +374,8 @@ class Walker {
   }
 
   Result<> options(const json::value& value, std::string_view key, Node& node) {
-    if (value.is_array() && value.get_array().empty()) return report_.invalid(node.at(key), key, "the list is empty");
+    if (value.is_array() && value.get_array().empty())
+      return report_.invalid(node.at(key), key, "the list is empty");
     return list(value, key, node, key);
   }
 
@@ -427,7 +407,8 @@ class Walker {
 
   Result<> property_names(const json::value& value, std::string_view key, Node& node) {
     if (is_true_schema(value)) return {};
-    return report_.unsupported(node.at(key), key, "use 'patternProperties' with \"additionalProperties\": false");
+    return report_.unsupported(node.at(key), key,
+                               "use 'patternProperties' with \"additionalProperties\": false");
   }
 
  private:
@@ -460,13 +441,14 @@ class Walker {
     return rest;
   }
 
-  // Keywords that apply whole schemas go last: the library takes the keywords before and behind them for separate schemas,
-  // and then "additionalProperties" no longer sees all properties.
+  // Keywords that apply whole schemas go last: the library takes the keywords before and behind them for
+  // separate schemas, and then "additionalProperties" no longer sees all properties.
   static json::value in_order(json::object schema, const SchemaPlace& place) {
     json::object ordered;
     ordered.reserve(schema.size() + 1);
     const auto applies = [](std::string_view key) {
-      return key == "$ref" || key == "const" || key == "enum" || key == "allOf" || key == "anyOf" || key == "oneOf";
+      return key == "$ref" || key == "const" || key == "enum" || key == "allOf" || key == "anyOf" ||
+             key == "oneOf";
     };
     for (const bool wanted : {false, true}) {
       for (auto& [key, value] : schema) {
@@ -497,7 +479,8 @@ class Walker {
 
   Result<> keyword(std::string_view key, const json::value& value, Node& node) {
     const auto* known = find_keyword(key);
-    if (known != nullptr) return known->handler == nullptr ? Result<>() : (this->*known->handler)(value, key, node);
+    if (known != nullptr)
+      return known->handler == nullptr ? Result<>() : (this->*known->handler)(value, key, node);
     if (!key.starts_with("x-")) report_.warn(node.at(key), "is no keyword of JSON Schema and is ignored");
     return {};
   }

@@ -45,7 +45,8 @@ T must(Result<T> result) {
 }
 
 inline Matcher of_value(const json::value& schema, SchemaMode mode = SchemaMode::strict) {
-  return must(Matcher::compile(Vocabulary::of_bytes(), Notation::json_schema, schema_text(must(walk_schema(schema, mode)))));
+  return must(Matcher::compile(Vocabulary::of_bytes(), Notation::json_schema,
+                               schema_text(must(walk_schema(schema, mode)))));
 }
 inline Matcher of_schema(std::string_view text) {
   return of_value(must(parse_json(text)));
@@ -68,14 +69,16 @@ inline bool accepts(const Matcher& fresh, std::string_view text) {
   return matcher.accepting();
 }
 
-// A text that the constraint lets through: random bytes among the allowed ones, and an end where one is allowed and the
-// text is long enough. Empty optional: `most` bytes did not suffice.
-inline std::optional<std::string> random_text(const Matcher& fresh, std::mt19937& random, std::size_t most = 400) {
+// A text that the constraint lets through: random bytes among the allowed ones, and an end where one is
+// allowed and the text is long enough. Empty optional: `most` bytes did not suffice.
+inline std::optional<std::string> random_text(const Matcher& fresh, std::mt19937& random,
+                                              std::size_t most = 400) {
   Matcher matcher = fresh.clone();
   std::vector<std::uint32_t> mask(matcher.vocabulary().mask_words());
   std::string text;
   while (text.size() < most) {
-    if (matcher.accepting() && (matcher.stopped() || random() % 4 == 0 || text.size() > most / 2)) return text;
+    if (matcher.accepting() && (matcher.stopped() || random() % 4 == 0 || text.size() > most / 2))
+      return text;
     if (!matcher.compute_mask(mask)) {
       ADD_FAILURE() << matcher.error() << " after " << text;
       return std::nullopt;

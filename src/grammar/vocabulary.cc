@@ -1,7 +1,7 @@
-// The library asks for tokens of forced bytes through a callback. What comes back is final (it is fed to the model without
-// being sampled), so it must stand for exactly those bytes. Three attempts, cheapest first: the tokenizer as it is; the
-// tokenizer behind a fence character, which is cut off again (SentencePiece puts a blank before every fragment, and then
-// the blank stands before the fence); the longest token at every place.
+// The library asks for tokens of forced bytes through a callback. What comes back is final (it is fed to the
+// model without being sampled), so it must stand for exactly those bytes. Three attempts, cheapest first: the
+// tokenizer as it is; the tokenizer behind a fence character, which is cut off again (SentencePiece puts a
+// blank before every fragment, and then the blank stands before the fence); the longest token at every place.
 #include "grammar/vocabulary.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace gezel::grammar {
 
 namespace {
 
-constexpr char kControlMark = '\xff';  // how the library tells control tokens from text
+constexpr char kControlMark = '\xff';        // how the library tells control tokens from text
 constexpr std::string_view kFence = "\x02";  // rare enough that no token joins it with what follows
 
-std::size_t tokenize_callback(const void* user, const std::uint8_t* bytes, std::size_t size, std::uint32_t* out,
-                              std::size_t capacity) {
+std::size_t tokenize_callback(const void* user, const std::uint8_t* bytes, std::size_t size,
+                              std::uint32_t* out, std::size_t capacity) {
   const auto& vocabulary = *static_cast<const Vocabulary*>(user);
   const auto tokens = vocabulary.tokenize({reinterpret_cast<const char*>(bytes), size});
   std::copy_n(tokens.begin(), std::min(tokens.size(), capacity), out);
@@ -97,7 +97,8 @@ void Vocabulary::index() {
     sorted_.push_back(token);
     if (text.size() == 1) single[static_cast<unsigned char>(text[0])] = true;
   }
-  std::ranges::sort(sorted_, [this](Token a, Token b) { return std::pair(bytes(a), a) < std::pair(bytes(b), b); });
+  std::ranges::sort(sorted_,
+                    [this](Token a, Token b) { return std::pair(bytes(a), a) < std::pair(bytes(b), b); });
   forces_ = tokenize_ != nullptr;
   for (unsigned byte = 0; byte < 256; ++byte) forces_ = forces_ && (single[byte] || !occurs_in_utf8(byte));
 
@@ -172,7 +173,8 @@ bool Vocabulary::spell(std::string_view text, const std::vector<Token>& tokens, 
 std::vector<Token> Vocabulary::longest(std::string_view text) const {
   std::vector<Token> tokens;
   while (!text.empty()) {
-    // The tokens that share a prefix with the text are a range of the sorted ones; it narrows with every byte.
+    // The tokens that share a prefix with the text are a range of the sorted ones; it narrows with every
+    // byte.
     auto first = sorted_.begin();
     auto last = sorted_.end();
     std::optional<Token> best;

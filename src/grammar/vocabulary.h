@@ -1,10 +1,11 @@
 // grammar/vocabulary.h
 //
-// The vocabulary that constraints are matched against: what bytes every token stands for, which tokens are control tokens
-// and which end an answer, and how text is turned into tokens.
+// The vocabulary that constraints are matched against: what bytes every token stands for, which tokens are
+// control tokens and which end an answer, and how text is turned into tokens.
 //
-// A vocabulary is built once per loaded model, never changes, and may be used from any thread. The daemon, which knows no
-// model, checks constraints against the byte vocabulary: 255 tokens of one byte each and an end.
+// A vocabulary is built once per loaded model, never changes, and may be used from any thread. The daemon,
+// which knows no model, checks constraints against the byte vocabulary: 255 tokens of one byte each and an
+// end.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,9 +25,10 @@ namespace gezel::grammar {
 
 using Token = std::int32_t;
 
-// Canonical tokens of some text, without anything added before or behind it. Control tokens written out in the text are
-// plain text. Must be safe to call from any thread and must not throw. It may get the bytes wrong (SentencePiece
-// vocabularies put a blank before every fragment, others normalise): that is noticed and corrected here.
+// Canonical tokens of some text, without anything added before or behind it. Control tokens written out in
+// the text are plain text. Must be safe to call from any thread and must not throw. It may get the bytes
+// wrong (SentencePiece vocabularies put a blank before every fragment, others normalise): that is noticed and
+// corrected here.
 using Tokenize = std::function<std::vector<Token>(std::string_view)>;
 
 struct TokenText {
@@ -36,9 +38,9 @@ struct TokenText {
 
 struct VocabularySource {
   int size = 0;
-  std::function<TokenText(Token)> token;   // called once for every id
-  std::vector<Token> end_of_generation;    // allowed wherever a constraint may end; at least one
-  Tokenize tokenize;                       // empty: no forced tokens
+  std::function<TokenText(Token)> token;  // called once for every id
+  std::vector<Token> end_of_generation;   // allowed wherever a constraint may end; at least one
+  Tokenize tokenize;                      // empty: no forced tokens
 };
 
 class Vocabulary {
@@ -57,19 +59,21 @@ class Vocabulary {
   std::size_t mask_words() const { return (ends_.size() + 31) / 32; }
   // SHA-256 over all tokens: equal vocabularies have equal ids.
   const std::string& id() const { return id_; }
-  // Whether forced tokens can be computed: there is a tokenizer, and every byte of UTF-8 text has a token of its own, so
-  // that any forced bytes can be written exactly.
+  // Whether forced tokens can be computed: there is a tokenizer, and every byte of UTF-8 text has a token of
+  // its own, so that any forced bytes can be written exactly.
   bool forces() const { return forces_; }
 
   // Bytes of a token as they appear in the text; empty for control tokens and ids out of range.
   std::string_view bytes(Token token) const;
   bool is_control(Token token) const;
   bool ends_generation(Token token) const;
+  const std::vector<Token>& end_of_generation() const { return eog_; }
   // The control token of this name, the lowest id when there are several.
   std::optional<Token> control(std::string_view name) const;
 
-  // Tokens that stand for exactly these bytes: the canonical ones where the tokenizer gives them, otherwise the longest
-  // token at every place. Bytes without any token are left out, which cannot happen when forces().
+  // Tokens that stand for exactly these bytes: the canonical ones where the tokenizer gives them, otherwise
+  // the longest token at every place. Bytes without any token are left out, which cannot happen when
+  // forces().
   std::vector<Token> tokenize(std::string_view text) const;
 
   const LlgTokenizer* handle() const { return handle_; }
@@ -81,10 +85,10 @@ class Vocabulary {
   std::vector<Token> longest(std::string_view text) const;
   void index();
 
-  std::string data_;                  // the bytes of all tokens; of a control token 0xff and its name
-  std::vector<std::uint32_t> ends_;   // where each token ends in data_
+  std::string data_;                 // the bytes of all tokens; of a control token 0xff and its name
+  std::vector<std::uint32_t> ends_;  // where each token ends in data_
   std::vector<bool> control_;
-  std::vector<Token> sorted_;         // text tokens by their bytes
+  std::vector<Token> sorted_;  // text tokens by their bytes
   std::map<std::string, Token, std::less<>> names_;
   std::vector<Token> eog_;
   Tokenize tokenize_;

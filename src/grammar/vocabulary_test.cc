@@ -93,7 +93,8 @@ TEST(Vocabulary, CutsOffTheBlankThatATokenizerPutsBeforeEveryFragment) {
 }
 
 TEST(Vocabulary, WritesTextWithItsLongestTokensWhenTheTokenizerChangesIt) {
-  const auto source = made({"ab", "abc", "<|tool|>"}, [](std::string_view) { return std::vector<Token>{'?'}; });
+  const auto source =
+      made({"ab", "abc", "<|tool|>"}, [](std::string_view) { return std::vector<Token>{'?'}; });
   const auto vocabulary = must(Vocabulary::create(source->source));
   EXPECT_THAT(vocabulary->tokenize("abcabx"), ElementsAre(256, 255, 'x'));
   EXPECT_THAT(vocabulary->tokenize("<|"), ElementsAre('<', '|'));
@@ -140,7 +141,8 @@ TEST(Vocabulary, RefusesWhatCannotBeUsed) {
 TEST(Vocabulary, SeveralTokensMayEndAnAnswer) {
   auto source = made({"<eot>"}, &byte_by_byte);
   source->source.end_of_generation = {256, 255};
-  auto matcher = must(Matcher::compile(must(Vocabulary::create(source->source)), Notation::lark, "start: \"a\"\n"));
+  auto matcher =
+      must(Matcher::compile(must(Vocabulary::create(source->source)), Notation::lark, "start: \"a\"\n"));
   ASSERT_TRUE(matcher.consume('a'));
   std::vector<std::uint32_t> mask(matcher.vocabulary().mask_words());
   ASSERT_TRUE(matcher.compute_mask(mask));

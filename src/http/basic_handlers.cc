@@ -44,11 +44,11 @@ bool is_busy(const json::value& ps) {
 }  // namespace
 
 asio::awaitable<void> list_models(Call& call) {
-  co_await call.reply(200, to_json(call.services.inference.list_models()));
+  co_await call.reply(200, to_json(co_await call.services.inference.list_models()));
 }
 
 asio::awaitable<void> retrieve_model(Call& call) {
-  co_await reply_result(call, call.services.inference.retrieve_model(call.path_tail));
+  co_await reply_result(call, co_await call.services.inference.retrieve_model(call.path_tail));
 }
 
 asio::awaitable<void> health(Call& call) {

@@ -4,8 +4,11 @@
 // real HTTP status; only when that takes very long (a model being loaded) is the 200 sent ahead, since
 // clients give up on silence.
 #include <boost/asio/steady_timer.hpp>
+#include <span>
 
 #include "api/chat.h"
+#include "api/chat_constraints.h"
+#include "api/chat_turn.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "engine/on_pool.h"
@@ -45,13 +48,15 @@ api::ApiError turn_timeout(Millis limit) {
 // One answer from its first event to its last.
 class Answer {
  public:
-  Answer(Call& call, const api::ChatRequest& request, std::shared_ptr<Feed> feed)
+  Answer(Call& call, const api::ChatRequest& request, std::vector<std::string> warnings,
+         std::shared_ptr<Feed> feed)
       : call_(call),
         timings_(call.services.chat),
         feed_(std::move(feed)),
         stream_(request.stream),
         progress_(request.return_progress),
-        logprobs_(request.generate.logprobs) {
+        logprobs_(request.generate.logprobs),
+        turn_(request, std::move(warnings), call.services.entropy) {
     head_.id = "chatcmpl-" + new_uuid(call.services.entropy);
     head_.created = unix_seconds(call.services.clock.wall_now());
     head_.model = request.model;
@@ -126,8 +131,8 @@ class Answer {
     if (const auto* started = std::get_if<engine::Started>(&event)) {
       cached_tokens_ = started->cached_tokens;
       started_at_ = steady_clock::now();
-      warnings_ = started->warnings;
-      for (const auto& warning : warnings_) {
+      turn_.start(*started);
+      for (const auto& warning : started->warnings) {
         log_warn(warning, {{"request_id", call_.request_id}, {"model", head_.model}});
       }
       if (stream_ && !committed_) co_await commit();
@@ -146,27 +151,57 @@ class Answer {
   }
 
   asio::awaitable<void> on_text(const engine::TextDelta& delta) {
+    const turn::Events events = turn_.feed(delta.text);
     if (!stream_) {
-      content_ += delta.text;
       if (logprobs_) all_logprobs_.insert(all_logprobs_.end(), delta.logprobs.begin(), delta.logprobs.end());
       co_return;
     }
-    if (delta.text.empty() && delta.logprobs.empty()) co_return;
+    std::string frames = frames_of(events, delta.logprobs);
+    if (frames.empty()) co_return;
     if (!committed_) co_await commit();
-    co_await write(frames_->content(delta.text, delta.logprobs, logprobs_));
+    co_await write(std::move(frames));
+  }
+
+  // Log-probabilities go with the first content of their tokens; where there is none (a call, reasoning) they
+  // go alone.
+  std::string frames_of(const turn::Events& events, std::span<const engine::TokenLogprob> logprobs) const {
+    std::string out;
+    std::vector<engine::TokenLogprob> unsent;
+    if (logprobs_) unsent.assign(logprobs.begin(), logprobs.end());
+    for (const turn::Event& event : events) {
+      if (const auto* content = std::get_if<turn::ContentDelta>(&event)) {
+        out += frames_->content(content->text, unsent, logprobs_);
+        unsent.clear();
+      } else if (const auto* reasoning = std::get_if<turn::ReasoningDelta>(&event)) {
+        out += frames_->reasoning(reasoning->text);
+      } else if (const auto* begin = std::get_if<turn::CallBegin>(&event)) {
+        out += frames_->call(begin->index, begin->id, begin->name, "");
+      } else if (const auto* arguments = std::get_if<turn::CallArgumentsDelta>(&event)) {
+        out += frames_->call_arguments(arguments->index, arguments->text);
+      }
+      // Nothing that was streamed can be taken back: Replace and CallEnd have no frame.
+    }
+    if (!unsent.empty()) out += frames_->content("", unsent, logprobs_);
+    return out;
   }
 
   asio::awaitable<void> on_done(const engine::Done& done) {
     usage_ = done.usage;
-    outcome_ = done.reason == engine::FinishReason::length ? "length" : "stop";
+    const api::ChatTurn::Finished finished = turn_.finish(done);
+    if (finished.error) {
+      co_await fail(*finished.error);
+      co_return;
+    }
+    const bool calls = !finished.message.calls.empty();
+    outcome_ = calls ? "tool_calls" : done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
-      co_await call_.reply(200,
-                           api::chat_completion(head_, content_, all_logprobs_, logprobs_, done, warnings_));
+      co_await call_.reply(200, api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
       co_return;
     }
     if (!committed_) co_await commit();
-    std::string end = frames_->finish(done, warnings_);
+    std::string end = frames_of(finished.events, {});
+    end += frames_->finish(done, finished.message);
     if (head_.include_usage) end += frames_->usage(done);
     end += api::kSseDone;
     co_await write(std::move(end));
@@ -206,9 +241,8 @@ class Answer {
   Deadline last_write_ = begin_, started_at_ = begin_;
   bool committed_ = false, finished_ = false;
   std::int64_t cached_tokens_ = 0;
-  std::string content_;
   std::vector<engine::TokenLogprob> all_logprobs_;
-  std::vector<std::string> warnings_;
+  api::ChatTurn turn_;
   engine::Usage usage_;
   std::string outcome_ = "failed";
 };
@@ -220,6 +254,15 @@ asio::awaitable<void> chat_completions(Call& call) {
   if (!request) {
     co_await call.fail(request.error());
     co_return;
+  }
+  api::ApiResult<std::vector<std::string>> warnings;
+  if (api::has_constraints(request->generate)) {
+    warnings = co_await engine::on_pool(call.services.pool.get_executor(),
+                                        [&request] { return api::check_constraints(request->generate); });
+    if (!warnings) {
+      co_await call.fail(warnings.error());
+      co_return;
+    }
   }
   const std::uint64_t body_bytes = call.request.body.size();
   call.request.body = {};  // up to 64 MiB that the generation does not need
@@ -238,7 +281,7 @@ asio::awaitable<void> chat_completions(Call& call) {
   } guard{call, *feed};
   call.response.on_cancel([feed](api::CancelReason reason) { feed->cancel(reason); });
 
-  Answer answer(call, *request, feed);
+  Answer answer(call, *request, std::move(*warnings), feed);
   feed->start(call.services.inference, std::move(*request));
   // A long generation does not have to end first.
   if (call.services.heap != nullptr) call.services.heap->freed(body_bytes);

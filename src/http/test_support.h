@@ -98,11 +98,13 @@ class FakeService final : public service::InferenceService {
     if (refusal) co_return std::unexpected(*refusal);
     co_return std::make_unique<ScriptedGeneration>(script);
   }
-  json::value list_models() override { return {{"object", "list"}, {"data", json::array()}}; }
-  api::ApiResult<json::value> retrieve_model(std::string_view id) override {
+  asio::awaitable<json::value> list_models() override {
+    co_return json::value{{"object", "list"}, {"data", json::array()}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id) override {
     if (id != "llama-cpp:a/b c")
-      return std::unexpected(api::not_found("model_not_found", "no such model", "model"));
-    return json::value{{"id", id}};
+      co_return std::unexpected(api::not_found("model_not_found", "no such model", "model"));
+    co_return json::value{{"id", id}};
   }
   json::value health() const override { return {{"ok", true}, {"version", "9.9"}}; }
   json::value ps() override { return ps_reply; }

@@ -83,9 +83,10 @@ struct ModelOptions {
 
 class Model {
  public:
-  // Errors: `model-invalid` with what the library said about the file, `engine-out-of-memory`,
-  // `engine-unusable` (the self-test excluded what the model needs), `cancelled`. Messages name the file
-  // without its folder. One load at a time.
+  // Errors: `model-invalid` with what the library said about the file, `model-unreadable` (absent, no
+  // permission, a failing disk: nothing is known about the file), `engine-out-of-memory`, `engine-unusable` (the
+  // self-test excluded what the model needs), `cancelled`. Messages name the file without its folder. One load
+  // at a time.
   static Result<std::unique_ptr<Model>> load(const ModelOptions& options);
   ~Model();
   Model(const Model&) = delete;

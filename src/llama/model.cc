@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <new>
 
 #include "base/log.h"
@@ -27,6 +27,15 @@ std::unexpected<Error> invalid(std::string_view file, std::string_view what) {
               fmt::format("Model file \"{}\" {}. {}", file, what, kRemedy), "model");
 }
 
+// Says nothing about the file's content, so nobody may remember it against the file.
+std::unexpected<Error> unreadable(ErrorKind kind, std::string_view file, std::string_view what) {
+  return fail(kind, "model-unreadable",
+              fmt::format("Model file \"{}\" {}. Repeat the request, or check the folder, permissions, the disk "
+                          "and the limit on open files.",
+                          file, what),
+              "model");
+}
+
 std::unexpected<Error> out_of_memory(std::string_view file, std::string_view what) {
   return fail(
       ErrorKind::unavailable, "engine-out-of-memory",
@@ -37,27 +46,33 @@ std::unexpected<Error> out_of_memory(std::string_view file, std::string_view wha
       "model");
 }
 
+// The first `size` bytes, fewer when the file ends before; or the system's reason why they cannot be read.
+std::expected<std::string, std::string> read_begin(const std::filesystem::path& path, std::size_t size) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) return std::unexpected(fmt::format("cannot be opened: {}", std::strerror(errno)));
+  std::string bytes(size, '\0');
+  bytes.resize(std::fread(bytes.data(), 1, size, file.get()));
+  if (std::ferror(file.get()) != 0)
+    return std::unexpected(fmt::format("cannot be read: {}", std::strerror(errno)));
+  return bytes;
+}
+
 // What can be said about the file without the library.
 Result<> check_file(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return fail(ErrorKind::not_found, "model-invalid",
-                fmt::format("Model file \"{}\" cannot be found: {}. {}", name,
-                            error ? error.message() : "no such file", kRemedy),
-                "model");
+    return unreadable(ErrorKind::not_found, name,
+                      fmt::format("cannot be found: {}", error ? error.message() : "no such file"));
   }
   if (!std::filesystem::is_regular_file(status)) return invalid(name, "is not a file");
   const auto size = std::filesystem::file_size(path, error);
   if (!error && size == 0) return invalid(name, "is empty (0 bytes)");
-  std::ifstream in(path, std::ios::binary);
-  char magic[4] = {};
-  if (!in || !in.read(magic, sizeof magic)) {
-    return invalid(name, in.is_open() ? "is too short for a GGUF header" : "cannot be opened for reading");
-  }
-  if (std::memcmp(magic, "GGUF", 4) != 0)
-    return invalid(name, "does not begin with \"GGUF\", so it is no GGUF file");
+  const auto magic = read_begin(path, 4);
+  if (!magic) return unreadable(ErrorKind::io, name, magic.error());
+  if (magic->size() < 4) return invalid(name, "is too short for a GGUF header");
+  if (*magic != "GGUF") return invalid(name, "does not begin with \"GGUF\", so it is no GGUF file");
   return {};
 }
 
@@ -100,6 +115,14 @@ bool is_about_memory(std::string_view words) {
       "failed to allocate", "unable to allocate",     "bad_alloc",
       "out of memory",      "Cannot allocate memory", "failed to alloc"};
   return std::ranges::any_of(kSigns, [&](auto sign) { return words.find(sign) != std::string_view::npos; });
+}
+
+// The library tells some failures of reading; where it reads metadata it does not, and only trying it shows.
+bool is_about_reading(std::string_view words, const std::filesystem::path& path) {
+  static constexpr std::string_view kSigns[] = {"failed to open", "read error", "seek error", "mmap failed"};
+  constexpr std::size_t kMostMetadata = 64 * kMiB;
+  return std::ranges::any_of(kSigns, [&](auto sign) { return words.find(sign) != std::string_view::npos; }) ||
+         !read_begin(path, kMostMetadata);
 }
 
 // Exclusions of the form "CPU:iq1_s" forbid the plain layout for one weight type: no layout is left for such
@@ -182,6 +205,9 @@ Result<std::unique_ptr<Model>> Model::load(const ModelOptions& options) {
     if (!exception.empty()) lines.push_back(exception);
     const std::string words = last_words(lines, path);
     if (is_about_memory(words)) return out_of_memory(name, words);
+    if (is_about_reading(words, path)) {
+      return unreadable(ErrorKind::io, name, fmt::format("cannot be loaded: {}", words));
+    }
     return invalid(name, fmt::format("cannot be loaded: {}", words));
   }
   std::unique_ptr<Model> model(new Model);

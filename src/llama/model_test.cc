@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <bit>
 #include <cstring>
@@ -161,8 +162,23 @@ TEST(Library, NamesItsBuildAndProcessorFeatures) {
 }
 
 TEST_F(DamagedFile, AbsentFileIsNamed) {
-  const Error error = refused(folder.path() / "none.gguf");
-  EXPECT_EQ(error.kind, ErrorKind::not_found);
+  const auto model = Model::load({.path = (folder.path() / "none.gguf").string()});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().kind, ErrorKind::not_found);
+  EXPECT_EQ(model.error().code, "model-unreadable");
+  EXPECT_THAT(model.error().message, HasSubstr("none.gguf"));
+}
+
+TEST_F(DamagedFile, AFileThatCannotBeOpenedNowIsNoVerdictAboutTheFile) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto model = Model::load({.path = smollm_path().string()});
+  setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, "model-unreadable") << model.error().message;
 }
 
 TEST_F(DamagedFile, FolderIsNoModel) {

@@ -67,7 +67,22 @@ struct SamplingOptions {
   bool ignore_eos = false;
 };
 
-enum class ToolChoice { automatic, none };  // what the embedded engine can honour without a grammar
+enum class ToolChoice { automatic, none, required, named };
+
+// How far what the model wrote may be read as a tool call.
+enum class ToolPolicy {
+  repair,  // damage is repaired and said in the reply
+  strict,  // only calls that need no repair count; what does not is given back as it was written
+  raw,     // text is text: no grammar holds the model to a form and none is looked for
+};
+
+// What the answer must look like. The constraint begins when reasoning ends.
+struct OutputFormat {
+  enum class Kind { text, json_object, json_schema, regex, lark, gbnf };
+  Kind kind = Kind::text;
+  std::string definition;  // the schema as JSON text, the pattern, the grammar; "" = any object
+};
+
 enum class Lane { interactive, background, batch };
 
 struct GenerateRequest {
@@ -76,11 +91,17 @@ struct GenerateRequest {
   std::vector<Message> messages;
   std::vector<Tool> tools;
   ToolChoice tool_choice = ToolChoice::automatic;
+  std::string tool_name;  // with `named`: the one function that must be called
+  ToolPolicy tool_policy = ToolPolicy::repair;
+  bool parallel_tool_calls = true;  // false: at most one call in the answer
+  OutputFormat output_format;
   // Extra template variables as one JSON object text ("" = none), on top of enable_thinking.
   std::string template_kwargs;
   std::string reasoning_effort;  // "" = not said
   SamplingOptions sampling;
   std::optional<int> max_output_tokens;  // unset: until the model stops or the window is full
+  std::optional<int> max_thinking_tokens;  // of one reasoning block, then it is closed; unset: no limit
+  bool guards = true;                      // stop an answer that repeats itself without end
   std::vector<std::string> stop;
   bool logprobs = false;
   int top_logprobs = 0;

@@ -65,6 +65,9 @@ struct Started {
   std::int64_t prompt_tokens = 0, cached_tokens = 0;
   bool reasoning_open = false;
   std::vector<std::string> warnings;
+  std::string family;                      // of turn/family.h; "" = other
+  bool splits_reasoning = false;           // the template knows a marker of reasoning
+  std::vector<std::string> call_spellings;  // "strong:S1": what the request's tool grammar produces
 };
 
 inline constexpr int kMaxTopLogprobs = 64;
@@ -97,6 +100,8 @@ struct Done {
   std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
   double prompt_ms = 0, predicted_ms = 0;
   std::int64_t prompt_n = 0, predicted_n = 0, draft_n = 0, draft_n_accepted = 0;
+  std::int64_t reasoning_tokens = 0;
+  bool repetition = false;  // stopped by the guard against endless repetition
 };
 
 struct Failed {

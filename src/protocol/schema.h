@@ -39,7 +39,16 @@ struct Names<prompt::ContentPart::Kind> {
 };
 template <>
 struct Names<prompt::ToolChoice> {
-  static constexpr std::array<std::string_view, 2> values = {"auto", "none"};
+  static constexpr std::array<std::string_view, 4> values = {"auto", "none", "required", "named"};
+};
+template <>
+struct Names<prompt::ToolPolicy> {
+  static constexpr std::array<std::string_view, 3> values = {"repair", "strict", "raw"};
+};
+template <>
+struct Names<prompt::OutputFormat::Kind> {
+  static constexpr std::array<std::string_view, 6> values = {"text",  "json_object", "json_schema",
+                                                             "regex", "lark",        "gbnf"};
 };
 template <>
 struct Names<prompt::Lane> {
@@ -69,6 +78,11 @@ void describe(auto& field, like<prompt::Message> auto& message) {
 void describe(auto& field, like<prompt::Tool> auto& tool) {
   field.required("name", tool.name);
   field.required("json", tool.json);
+}
+
+void describe(auto& field, like<prompt::OutputFormat> auto& format) {
+  field.required("kind", format.kind);
+  field("definition", format.definition);
 }
 
 void describe(auto& field, like<prompt::SamplingOptions> auto& sampling) {
@@ -102,10 +116,16 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field.required("messages", request.messages);
   field("tools", request.tools);
   field("tool_choice", request.tool_choice);
+  field("tool_name", request.tool_name);
+  field("tool_policy", request.tool_policy);
+  field("parallel_tool_calls", request.parallel_tool_calls);
+  field("output_format", request.output_format);
   field("template_kwargs", request.template_kwargs);
   field("reasoning_effort", request.reasoning_effort);
   field("sampling", request.sampling);
   field("max_output_tokens", request.max_output_tokens);
+  field("max_thinking_tokens", request.max_thinking_tokens);
+  field("guards", request.guards);
   field("stop", request.stop);
   field("logprobs", request.logprobs);
   field("top_logprobs", request.top_logprobs, up_to(kMaxTopLogprobs));
@@ -185,6 +205,9 @@ void describe(auto& field, like<Started> auto& started) {
   field.required("cached_tokens", started.cached_tokens, at_least(0));
   field.required("reasoning_open", started.reasoning_open);
   field("warnings", started.warnings, up_to(kMaxShortList));
+  field("family", started.family, up_to(kMaxNameBytes));
+  field("splits_reasoning", started.splits_reasoning);
+  field("call_spellings", started.call_spellings, up_to(kMaxShortList));
 }
 
 // The best alternatives have none of their own.
@@ -220,10 +243,12 @@ void describe(auto& field, like<Progress> auto& progress) {
 void describe(auto& field, like<Done> auto& done) {
   field.required("id", done.id);
   field.word("reason", done.reason, kDoneReasons);
+  field("repetition", done.repetition);
   field.group("usage", [&](auto& usage) {
     usage.required("prompt_tokens", done.prompt_tokens, at_least(0));
     usage.required("completion_tokens", done.completion_tokens, at_least(0));
     usage.required("cached_tokens", done.cached_tokens, at_least(0));
+    usage("reasoning_tokens", done.reasoning_tokens, at_least(0));
   });
   field.group("timings", [&](auto& timings) {
     timings.required("prompt_ms", done.prompt_ms, at_least(0));

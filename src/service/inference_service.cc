@@ -29,9 +29,13 @@ class Service final : public InferenceService {
       const api::ChatRequest& request) override {
     return chat_kept(core_, request.model, request.generate);
   }
-  json::value list_models() override { return core_->list_models(); }
-  api::ApiResult<json::value> retrieve_model(std::string_view id) override {
-    return core_->retrieve_model(id);
+  asio::awaitable<json::value> list_models() override {
+    const auto core = core_;
+    co_return co_await core->list_models();
+  }
+  asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id) override {
+    const auto core = core_;
+    co_return co_await core->retrieve_model(std::move(id));
   }
   json::value health() const override { return core_->health(); }
   json::value ps() override { return core_->ps(); }

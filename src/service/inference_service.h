@@ -60,9 +60,10 @@ class InferenceService {
       const api::ChatRequest& request) = 0;
 
   // Bodies of GET /v1/models and GET /v1/models/{id} (spec 10 section 8), from what was last seen on disk: a
-  // second old at most, looked at again in the background.
-  virtual json::value list_models() = 0;
-  virtual api::ApiResult<json::value> retrieve_model(std::string_view id) = 0;
+  // second old at most, looked at again in the background. Before a model is left out or refused the disk is
+  // looked at anew.
+  virtual asio::awaitable<json::value> list_models() = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id) = 0;
   virtual json::value health() const = 0;  // spec 10 section 12; never blocks on engines
 
   // Behind /api/*, scope ui. Models are named as in requests. Beyond the errors of model names:

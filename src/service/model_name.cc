@@ -75,8 +75,9 @@ api::ApiResult<ModelName> resolve_model_name(std::string_view text, const KnownM
     if (pinned != known.defaults.end() && pinned->second == name)
       return ModelName{pinned->first, pinned->second};
   }
-  if (std::find(known.installed.begin(), known.installed.end(), name) != known.installed.end()) {
-    return ModelName{std::string(kLlamaProvider), std::string(name)};
+  for (const auto* ids : {&known.installed, &known.unusable}) {
+    if (std::find(ids->begin(), ids->end(), name) != ids->end())
+      return ModelName{std::string(kLlamaProvider), std::string(name)};
   }
   return std::unexpected(
       api::not_found("model_not_found",

@@ -23,11 +23,12 @@ struct ModelName {
 
 struct KnownModels {
   std::vector<std::string> installed;           // ids of the llama-cpp store
+  std::vector<std::string> unusable;            // ids there whose files are missing or wrong
   std::map<std::string, std::string> defaults;  // provider -> pinned model
 };
 
 // Errors: `invalid_body` (blank), `gezel_not_found`, `model_not_found`; the latter two are 404 and name near
-// misses. Beyond the spec, an installed id without its provider is accepted, so that what `gezel models`
+// misses. Beyond the spec, an id of the store without its provider is accepted, so that what `gezel models`
 // prints can be typed everywhere. Whether a model with a provider is installed is not decided here.
 api::ApiResult<ModelName> resolve_model_name(std::string_view text, const KnownModels& known);
 

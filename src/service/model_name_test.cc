@@ -17,7 +17,7 @@ TEST(ModelName, ResolvesAsTheTableSays) {
   const auto table = parse_json(read_file(GEZEL_TESTDATA "/service/model_names.json").value()).value();
   for (const auto& value : table.as_array()) {
     const json::object& row = value.as_object();
-    KnownModels known{kInstalled, {}};
+    KnownModels known{kInstalled, {}, {}};
     if (const auto* defaults = object_at(row, "defaults")) {
       for (const auto& [provider, model] : *defaults) known.defaults.emplace(provider, model.as_string());
     }
@@ -36,8 +36,14 @@ TEST(ModelName, ResolvesAsTheTableSays) {
   }
 }
 
+TEST(ModelName, AModelThatCannotBeUsedIsStillNamedByItsIdAlone) {
+  const auto name = resolve_model_name("broken", {{}, {"broken"}, {}});
+  ASSERT_TRUE(name);
+  EXPECT_EQ(*name, (ModelName{"llama-cpp", "broken"}));
+}
+
 TEST(ModelName, TheErrorForAModelThatIsNotInstalledNamesItAndTheRemedies) {
-  const auto error = model_not_found({"llama-cpp", "smollm2-135m"}, {kInstalled, {}});
+  const auto error = model_not_found({"llama-cpp", "smollm2-135m"}, {kInstalled, {}, {}});
   EXPECT_EQ(error.status, 404);
   EXPECT_EQ(error.code, "model_not_found");
   for (const char* part :

@@ -1,4 +1,4 @@
-// Answers that need only what is in memory: lists, single models, health, what is loaded.
+// Answers from what is in memory or was last seen on disk: lists, single models, health, what is loaded.
 #include "service/service_core.h"
 
 #include <fmt/format.h>
@@ -53,6 +53,7 @@ void ServiceCore::start() {
 KnownModels ServiceCore::known() const {
   KnownModels out;
   for (const auto& model : inventory_.installed) out.installed.push_back(model.id);
+  for (const auto& model : inventory_.unrecognized) out.unusable.push_back(model.id);
   out.defaults = options_.default_models;
   return out;
 }
@@ -96,22 +97,27 @@ ModelFacts ServiceCore::facts_of(const ModelName& name) {
   return facts;
 }
 
-json::value ServiceCore::list_models() {
-  scan_if_old();
+asio::awaitable<json::value> ServiceCore::list_models() {
+  // A model whose file is back must not be missing for a moment longer: whoever reads the list acts on it.
+  if (!inventory_.unrecognized.empty() && !stopping_) {
+    co_await refresh();
+  } else {
+    scan_if_old();
+  }
   json::array data;
   for (const auto& model : inventory_.installed) {
     data.push_back(list_entry(model, facts_of({std::string(kLlamaProvider), model.id})));
   }
-  return json::object{{"object", "list"}, {"data", std::move(data)}};
+  co_return json::object{{"object", "list"}, {"data", std::move(data)}};
 }
 
-api::ApiResult<json::value> ServiceCore::retrieve_model(std::string_view id) {
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::string id) {
   scan_if_old();
-  const auto name = resolve_model_name(id, known());
-  if (!name) return std::unexpected(name.error());
-  const auto* model = name->provider == kLlamaProvider ? installed(name->model) : nullptr;
-  if (model == nullptr) return std::unexpected(unusable(*name));
-  return full_entry(*model, facts_of(*name));
+  const auto name = co_await usable_model(std::move(id));
+  if (!name) co_return std::unexpected(name.error());
+  const auto* model = installed(name->model);
+  if (model == nullptr) co_return std::unexpected(unusable(*name));
+  co_return full_entry(*model, facts_of(*name));
 }
 
 json::value ServiceCore::health() const {

@@ -29,8 +29,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
 
   asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(std::string model,
                                                                             prompt::GenerateRequest request);
-  json::value list_models();
-  api::ApiResult<json::value> retrieve_model(std::string_view id);
+  asio::awaitable<json::value> list_models();
+  asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id);
   json::value health() const;
   json::value ps();
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);

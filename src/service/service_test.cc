@@ -22,7 +22,7 @@ TEST_F(Service, ListsInstalledModelsWithoutAnEngine) {
   install("b");
   install("a");
   start();
-  const json::value list = service->list_models();
+  const json::value list = wait(service->list_models());
   EXPECT_EQ(list.at("object").as_string(), "list");
   EXPECT_THAT(listed(), ElementsAre("llama-cpp:a", "llama-cpp:b"));
   const auto& entry = list.at("data").at(0).as_object();
@@ -40,14 +40,14 @@ TEST_F(Service, CreatedIsTheInstallTimeAndStays) {
   const auto installed_at = unix_seconds(clock.wall_now());
   clock.advance(Millis(90'000));
   start();
-  EXPECT_EQ(service->list_models().at("data").at(0).at("created").to_number<std::int64_t>(), installed_at);
+  EXPECT_EQ(wait(service->list_models()).at("data").at(0).at("created").to_number<std::int64_t>(), installed_at);
 }
 
 TEST_F(Service, RetrievesOneModelUnderEveryWayToNameIt) {
   install("llama3.1:8b");
   start();
   for (const char* name : {"llama-cpp:llama3.1:8b", "llama-cpp/llama3.1:8b", "llama3.1:8b"}) {
-    const auto entry = service->retrieve_model(name);
+    const auto entry = wait(service->retrieve_model(name));
     ASSERT_TRUE(entry) << name;
     EXPECT_EQ(entry->at("id").as_string(), "llama-cpp:llama3.1:8b");
   }
@@ -56,7 +56,7 @@ TEST_F(Service, RetrievesOneModelUnderEveryWayToNameIt) {
 TEST_F(Service, RetrievingAnUnknownModelTellsToList) {
   start();
   for (const char* name : {"llama-cpp:nope", "nope", "mlx:nope"}) {
-    const auto entry = service->retrieve_model(name);
+    const auto entry = wait(service->retrieve_model(name));
     ASSERT_FALSE(entry);
     EXPECT_EQ(entry.error().status, 404);
     EXPECT_EQ(entry.error().code, "model_not_found");
@@ -75,7 +75,7 @@ TEST_F(Service, ShowsWhatTheEngineGrantedAndMeasured) {
   status.decode_tps = 100.5;
   status.prefill_tps = 900;
   status.kv_type = "f16";
-  const auto entry = service->retrieve_model("a").value();
+  const auto entry = wait(service->retrieve_model("a")).value();
   EXPECT_EQ(entry.at("context_window").to_number<int>(), 2048);
   EXPECT_EQ(entry.at("chat_template").as_string(), "default:gemma");
   EXPECT_EQ(entry.at("performance").at("source").as_string(), "measured");
@@ -92,7 +92,7 @@ TEST_F(Service, RemembersMeasurementsOfAnUnloadedModel) {
   engines["llama-cpp:a"]->status.decode_tps = 50;
   engines["llama-cpp:a"]->status.chat_template = "default:chatml";
   ASSERT_TRUE(wait(service->stop_model("a", false)));
-  const auto entry = service->retrieve_model("a").value();
+  const auto entry = wait(service->retrieve_model("a")).value();
   EXPECT_EQ(entry.at("performance").at("decode_tps").as_double(), 50);
   EXPECT_EQ(entry.at("chat_template").as_string(), "default:chatml");
 }
@@ -100,7 +100,7 @@ TEST_F(Service, RemembersMeasurementsOfAnUnloadedModel) {
 TEST_F(Service, AModelWithItsOwnTemplateAndWithoutFiguresShowsNeither) {
   install("a");
   start();
-  const auto entry = service->retrieve_model("a").value().as_object();
+  const auto entry = wait(service->retrieve_model("a")).value().as_object();
   EXPECT_FALSE(entry.contains("chat_template"));
   EXPECT_FALSE(entry.contains("performance"));
 }
@@ -164,6 +164,35 @@ TEST_F(Service, AModelThatCannotBeUsedSaysWhyWithoutPaths) {
   EXPECT_THAT(invalid.error().message, HasSubstr("a.gguf is empty"));
   EXPECT_THAT(invalid.error().message, Not(HasSubstr(home.path().string())));
   EXPECT_THAT(engines, IsEmpty());
+}
+
+TEST_F(Service, AReferenceWhoseFileIsGoneIsInvalidEveryTimeAndWorksAtOnceWhenItIsBack) {
+  install("a", "reference");
+  start();
+  settle();
+  const fs::path file = files.path() / "a.gguf", elsewhere = files.path() / "elsewhere";
+  fs::rename(file, elsewhere);
+  clock.advance(Millis(1'000));
+  listed();
+  settle();
+  for (const char* name : {"a", "a", "llama-cpp:a", "llama-cpp/a"}) {
+    for (const api::ApiError& error :
+         {chat(name).error(), wait(service->retrieve_model(name)).error()}) {
+      EXPECT_EQ(error.status, 503) << name;
+      EXPECT_EQ(error.code, "model_invalid") << name;
+      EXPECT_THAT(error.message, HasSubstr("a.gguf is missing")) << name;
+      EXPECT_THAT(error.message, Not(HasSubstr(files.path().string()))) << name;
+    }
+  }
+  EXPECT_THAT(listed(), IsEmpty());
+  fs::rename(elsewhere, file);
+  EXPECT_THAT(listed(), ElementsAre("llama-cpp:a"));
+  fs::rename(file, elsewhere);
+  clock.advance(Millis(1'000));
+  listed();
+  settle();
+  fs::rename(elsewhere, file);
+  EXPECT_TRUE(chat("a"));
 }
 
 TEST_F(Service, EngineErrorsKeepTheirCodeAndStatus) {
@@ -388,7 +417,7 @@ TEST_F(Service, TheWishedContextShowsUntilOneIsGranted) {
   install("a");
   options.context = 1024;
   start();
-  EXPECT_EQ(service->retrieve_model("a")->at("context_window").to_number<int>(), 1024);
+  EXPECT_EQ(wait(service->retrieve_model("a"))->at("context_window").to_number<int>(), 1024);
 }
 
 TEST(ModelEntry, ShowsTheExpectedDefaultTemplateUntilAnEngineSaysOtherwise) {

@@ -127,7 +127,7 @@ class ServiceTest : public models::testing::StoreTest {
   }
   std::vector<std::string> listed() {
     std::vector<std::string> out;
-    const json::value list = service->list_models();
+    const json::value list = wait(service->list_models());
     for (const auto& entry : list.at("data").as_array()) out.emplace_back(entry.at("id").as_string());
     return out;
   }

@@ -276,6 +276,10 @@ Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) 
 
 }  // namespace
 
+void on_overrun(void (*handler)()) {
+  gezel_template_on_overrun(handler);
+}
+
 Result<std::unique_ptr<ChatTemplate>> ChatTemplate::create(TemplateOptions options, const Clock& clock) {
   const DefaultTemplate* fallback = nullptr;
   if (options.source.empty()) {
@@ -289,6 +293,7 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::create(TemplateOptions optio
         fmt::format("The model's chat template does not compile: {}. Import the model with another template.",
                     describe(renderer.error())));
   }
+  renderer->before_each(std::move(options.before_rendering));
   return std::make_unique<Implementation>(std::move(*renderer), std::move(options), fallback, clock);
 }
 

@@ -24,6 +24,9 @@ struct TemplateOptions {
   std::chrono::seconds utc_offset{0};  // of the place whose date strftime_now() tells; the clock itself is UTC
   // True when the vocabulary has this text as a control token; chooses the default template.
   std::function<bool(std::string_view)> has_special_token;
+  // Called before each rendering, on its thread; create() makes some, and a request may need several. One takes
+  // 20 s at most where the bridge can look at the clock. For whoever must notice when it cannot.
+  std::function<void()> before_rendering;
 };
 
 struct Rendered {
@@ -46,5 +49,9 @@ class ChatTemplate {
   virtual bool supports_tools() const = 0;      // by a probe rendering
   virtual bool supports_reasoning() const = 0;  // mentions a reasoning marker or enable_thinking
 };
+
+// What happens, on the rendering thread, when a rendering takes more memory than it may; gezel_bridge.h says
+// why that cannot be an error. `handler` must end the process. For all templates of the process.
+void on_overrun(void (*handler)());
 
 }  // namespace gezel::chat

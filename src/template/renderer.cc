@@ -35,6 +35,7 @@ std::expected<Renderer, RenderError> Renderer::compile(std::string_view source,
 
 std::expected<std::string, RenderError> Renderer::render(std::string_view context,
                                                          std::int64_t local_seconds) const {
+  if (before_each_) before_each_();
   gezel_template_error error{};
   gezel_text out{};
   if (!gezel_template_render(handle_.get(), context.data(), context.size(), local_seconds, &out, &error)) {

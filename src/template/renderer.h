@@ -4,6 +4,7 @@
 #pragma once
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ class Renderer {
   static std::expected<Renderer, RenderError> compile(std::string_view source,
                                                       const gezel_template_limits& limits);
 
+  // `call` is called before each rendering from now on, on the rendering thread.
+  void before_each(std::function<void()> call) { before_each_ = std::move(call); }
+
   // `context`: JSON object text, the template's variables. `local_seconds`: what strftime_now() sees
   // (gezel_bridge.h).
   std::expected<std::string, RenderError> render(std::string_view context, std::int64_t local_seconds) const;
@@ -37,6 +41,7 @@ class Renderer {
   };
   explicit Renderer(gezel_template* handle) : handle_(handle) {}
   std::unique_ptr<gezel_template, Free> handle_;
+  std::function<void()> before_each_;
 };
 
 }  // namespace gezel::chat

@@ -12,7 +12,8 @@ namespace {
 
 // Small, so that the fuzzer sees many inputs a second.
 constexpr gezel_template_limits kLimits = {
-    .source_bytes = 4096, .context_bytes = 16384, .output_bytes = 65536, .fuel = 20000, .fuel_per_kib = 0};
+    .source_bytes = 4096, .context_bytes = 16384, .output_bytes = 65536, .fuel = 20000, .fuel_per_kib = 0,
+    .memory_bytes = 1ULL << 40, .memory_per_kib = 0};
 
 constexpr std::string_view kContext =
     R"({"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"a <think> \u00e9\n"},)"

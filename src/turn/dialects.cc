@@ -299,4 +299,14 @@ Look check_guard(Guard guard, std::string_view text, std::size_t size, bool ende
   return Look::no;
 }
 
+std::span<const std::string_view> body_markers() {
+  static constexpr std::string_view kMarkers[] = {
+      "[ARGS]", "[CALL_ID]", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
+      "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<|channel|>", "<|message|>", "<|constrain|>",
+      "<|start|>", "<|end|>", "<|call|>", "<|\"|>", "<escape>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
+      "<|open|>", "<|close|>", "<|sep|>", "｜DSML｜", "<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>",
+      "<|tool_call:end|>", "<|role_sep|>"};
+  return kMarkers;
+}
+
 }  // namespace gezel::turn

@@ -57,6 +57,10 @@ struct Dialect {
   bool opener_in_body = false;                // the grammar reads the opener itself
 };
 
+// What stands between opener and closer in the grammars of bodies, where vocabularies have it as one control
+// token: the names that whoever turns tokens into text must not leave out.
+std::span<const std::string_view> body_markers();
+
 // Rows S1 to S25, then F1 to F11; F12 is made by derive_dialect.
 std::span<const Dialect> dialects();
 const Dialect& dialect(Source source);

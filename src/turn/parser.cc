@@ -136,14 +136,13 @@ Task<> Parser::Impl::read_first_recipient() {
   enum class First { none, everyone, tool };
   const First first = co_await in.when([this](Input& input) -> std::optional<First> {
     const std::string_view text = input.view().substr(0, kMaxName + 1);
-    const std::size_t newline = text.find('\n');
-    if (newline == text.npos) {
-      const bool may_come = text.size() <= kMaxName && std::ranges::all_of(text, is_name_char);
-      return may_come && !input.ended() ? std::nullopt : std::optional<First>(First::none);
-    }
-    const std::string_view name = text.substr(0, newline);
+    const std::size_t size =
+        static_cast<std::size_t>(std::ranges::find_if_not(text, is_name_char) - text.begin());
+    if (size == text.size() && size <= kMaxName && !input.ended()) return std::nullopt;
+    if (size == text.size() || text[size] != '\n' || !is_name_start(text.front())) return First::none;
+    const std::string_view name = text.substr(0, size);
     if (name == "all") {
-      input.skip(newline + 1);
+      input.skip(size + 1);
       return First::everyone;
     }
     return calls_on() && book.names().resolve(name) ? First::tool : First::none;

@@ -134,6 +134,8 @@ class ReasoningTracker {
   bool inside() const { return splitter_.inside(); }
   // Bytes at the end that may be the beginning of a marker.
   std::size_t pending() const { return pending_.size(); }
+  // Bytes fed so far.
+  std::size_t offset() const { return offset_ + pending_.size(); }
 
  private:
   Splitter splitter_;

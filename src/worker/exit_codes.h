@@ -11,5 +11,6 @@ inline constexpr int kExitLoad = 3;        // the model could not be loaded; the
 inline constexpr int kExitBackend = 4;     // the compute backend failed
 inline constexpr int kExitProtocol = 5;    // the daemon sent what cannot be read
 inline constexpr int kExitOutboxFull = 6;  // the daemon stopped reading
+inline constexpr int kExitIntake = 7;      // the model's chat template or tokenizer ran away (IntakeGuard)
 
 }  // namespace gezel::worker

@@ -40,6 +40,8 @@ void FrameSink::on_done(const scheduler::RunResult& result) {
   done.prompt_ms = result.prompt_ms;
   done.predicted_n = result.completion_tokens;
   done.predicted_ms = result.predicted_ms;
+  done.reasoning_tokens = result.steering.reasoning_tokens;
+  done.repetition = result.steering.repetition;
   outbox_.push(std::move(done));
 }
 

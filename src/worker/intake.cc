@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <random>
+
+#include "worker/tool_block.h"
 
 namespace gezel::worker {
 namespace {
@@ -20,15 +23,8 @@ protocol::Failed failure(std::uint64_t id, std::string kind, const Error& error)
   return failed;
 }
 
-// Nothing here can keep a model from calling a tool it was shown, so with tool_choice none it is not shown
-// any.
-void drop_uncallable_tools(prompt::GenerateRequest& request) {
-  if (request.tool_choice == prompt::ToolChoice::none) request.tools.clear();
-}
-
-protocol::Failed cancelled(std::uint64_t id) {
-  return failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}});
-}
+constexpr std::string_view kToolsDescribed =
+    "this model's chat template shows no tools; they were described in the system text in the Hermes form";
 
 std::size_t longest_piece(const llama::Vocab& vocab) {
   std::size_t longest = 1;
@@ -41,10 +37,12 @@ std::size_t longest_piece(const llama::Vocab& vocab) {
 }  // namespace
 
 Intake::Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
-               Outbox& outbox, std::function<void(Prepared)> deliver)
+               Constraints& constraints, IntakeGuard& guard, Outbox& outbox, std::function<void(Prepared)> deliver)
     : options_(std::move(options)),
       vocab_(vocab),
       template_(chat_template),
+      constraints_(constraints),
+      guard_(guard),
       outbox_(outbox),
       deliver_(std::move(deliver)),
       longest_piece_(longest_piece(vocab)),
@@ -56,13 +54,12 @@ Intake::~Intake() {
     stopping_ = true;
   }
   wake_.notify_one();
-  thread_.join();
 }
 
 void Intake::submit(protocol::Generate request) {
   {
     const std::lock_guard lock(mutex_);
-    here_.emplace(request.id, false);
+    here_.insert(request.id);
     queue_.emplace_back(std::move(request));
   }
   wake_.notify_one();
@@ -78,10 +75,18 @@ void Intake::submit(protocol::TokensQuery query) {
 
 bool Intake::cancel(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
-  const auto found = here_.find(id);
-  if (found == here_.end()) return false;
-  found->second = true;
+  if (here_.erase(id) == 0) return false;
+  std::erase_if(queue_, [id](const Item& item) {
+    const auto* generate = std::get_if<protocol::Generate>(&item);
+    return generate != nullptr && generate->id == id;
+  });
+  outbox_.push(failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}}));
   return true;
+}
+
+bool Intake::is_here(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  return here_.contains(id);
 }
 
 void Intake::run() {
@@ -92,11 +97,13 @@ void Intake::run() {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
+    guard_.enter(std::visit([](const auto& body) { return body.id; }, item));
     if (auto* generate = std::get_if<protocol::Generate>(&item)) {
       prepare(std::move(*generate));
     } else {
       answer(std::move(std::get<protocol::TokensQuery>(item)));
     }
+    guard_.leave();
     lock.lock();
   }
 }
@@ -108,88 +115,102 @@ std::int64_t Intake::fewest_tokens(std::size_t bytes) const {
 }
 
 std::vector<llama::Token> Intake::tokenize(const std::string& text) const {
+  guard_.begin(IntakeGuard::Work::tokenizing);
   return vocab_.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
+}
+
+Result<chat::Rendered> Intake::render(const prompt::GenerateRequest& request) {
+  if (request.tools.empty() || template_.supports_tools()) return template_.render(request);
+  prompt::GenerateRequest described = request;
+  describe_tools_in_system_text(described);
+  auto rendered = template_.render(described);
+  if (rendered) rendered->warnings.emplace_back(kToolsDescribed);
+  return rendered;
 }
 
 void Intake::prepare(protocol::Generate request) {
   const std::uint64_t id = request.id;
-  std::optional<protocol::Failed> failed;
-  std::optional<Prepared> prepared;
-  {
-    const std::lock_guard lock(mutex_);
-    if (here_[id]) failed = cancelled(id);
-  }
-  if (!failed) {
-    drop_uncallable_tools(request.request);
-    auto rendered = template_.render(request.request);
-    if (!rendered) {
-      const bool bad_request = rendered.error().code == "invalid-request";
-      failed = failure(id, bad_request ? "invalid_request" : "template_rejected", rendered.error());
-    } else {
-      // Text that cannot fit is refused before the time for its tokens is spent: nobody else's request waits
-      // for it.
-      const std::int64_t at_least = fewest_tokens(rendered->text.size());
-      std::vector<llama::Token> tokens;
-      if (at_least < options_.context_per_slot) tokens = tokenize(rendered->text);
-      const auto count = std::max(at_least, static_cast<std::int64_t>(tokens.size()));
-      const bool too_long_to_try = at_least >= options_.context_per_slot;
-      if (tokens.empty() && !too_long_to_try) {
-        failed = failure(
-            id, "invalid_request",
-            {ErrorKind::invalid, "invalid-request", "the prompt is empty after rendering", "messages"});
-      } else if (count >= options_.context_per_slot) {
-        failed = failure(id, "context_overflow",
-                         {ErrorKind::invalid, "context-overflow",
-                          fmt::format("the prompt has {}{} tokens, and with at least one token of answer the "
-                                      "window of {} tokens is "
-                                      "exceeded; shorten the messages, or load the model with a larger --ctx",
-                                      too_long_to_try ? "at least " : "", count, options_.context_per_slot),
-                          "messages"});
-        failed->prompt_tokens = count;
-        failed->context_tokens = options_.context_per_slot;
-      } else {
-        sampling::Sampler sampler(
-            sampling::resolve(request.request.sampling, options_.recommended, std::random_device{}()),
-            options_.vocab_view);
-        sampler.accept(tokens);
-        std::vector<std::string> stop = std::move(request.request.stop);
-        stop.insert(stop.end(), template_.extra_stops().begin(), template_.extra_stops().end());
-        std::optional<std::int64_t> max_tokens;
-        if (request.request.max_output_tokens) max_tokens = *request.request.max_output_tokens;
-        prepared.emplace(Prepared{
-            scheduler::RunSpec{.id = id,
-                               .prompt = std::move(tokens),
-                               .max_tokens = max_tokens,
-                               .sampler = std::move(sampler),
-                               .stop = std::move(stop),
-                               .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
-                               .lane = request.request.lane},
-            rendered->reasoning_open, std::move(rendered->warnings)});
-      }
-    }
-  }
+  auto outcome = work(std::move(request));
   // Under the lock, so that a cancel is either seen here or reaches the scheduler after the run did.
   const std::lock_guard lock(mutex_);
-  const bool was_cancelled = here_[id];
-  here_.erase(id);
-  if (was_cancelled) {
-    outbox_.push(cancelled(id));
-  } else if (failed) {
+  if (here_.erase(id) == 0 || !outcome) return;
+  if (auto* failed = std::get_if<protocol::Failed>(&*outcome)) {
     outbox_.push(std::move(*failed));
   } else {
-    deliver_(std::move(*prepared));
+    deliver_(std::move(std::get<Prepared>(*outcome)));
   }
+}
+
+std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
+  const std::uint64_t id = request.id;
+  auto rendered = render(request.request);
+  if (!rendered) {
+    const bool bad_request = rendered.error().code == "invalid-request";
+    return failure(id, bad_request ? "invalid_request" : "template_rejected", rendered.error());
+  }
+  // Text that cannot fit is refused before the time for its tokens is spent: nobody else's request waits for
+  // it.
+  const std::int64_t at_least = fewest_tokens(rendered->text.size());
+  const bool too_long_to_try = at_least >= options_.context_per_slot;
+  if (!too_long_to_try && !is_here(id)) return std::nullopt;
+  std::vector<llama::Token> tokens;
+  if (!too_long_to_try) tokens = tokenize(rendered->text);
+  const auto count = std::max(at_least, static_cast<std::int64_t>(tokens.size()));
+  if (count >= options_.context_per_slot) {
+    auto failed = failure(
+        id, "context_overflow",
+        {ErrorKind::invalid, "context-overflow",
+         fmt::format("the prompt has {}{} tokens, and with at least one token of answer the window of {} "
+                     "tokens is exceeded; shorten the messages, or load the model with a larger --ctx",
+                     too_long_to_try ? "at least " : "", count, options_.context_per_slot),
+         "messages"});
+    failed.prompt_tokens = count;
+    failed.context_tokens = options_.context_per_slot;
+    return failed;
+  }
+  if (tokens.empty()) {
+    return failure(
+        id, "invalid_request",
+        {ErrorKind::invalid, "invalid-request", "the prompt is empty after rendering", "messages"});
+  }
+  if (!is_here(id)) return std::nullopt;
+  auto steered = constraints_.steer(request.request, rendered->reasoning_open, rendered->warnings);
+  if (!steered) {
+    return failure(id, "constraint_rejected",
+                   {steered.error().kind, "constraint-rejected", steered.error().message, steered.error().param});
+  }
+  for (const llama::Token token : steered->banned)
+    request.request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
+  sampling::Sampler sampler(
+      sampling::resolve(request.request.sampling, options_.recommended, std::random_device{}()),
+      options_.vocab_view);
+  sampler.accept(tokens);
+  std::vector<std::string> stop = std::move(request.request.stop);
+  stop.insert(stop.end(), template_.extra_stops().begin(), template_.extra_stops().end());
+  std::optional<std::int64_t> max_tokens;
+  if (request.request.max_output_tokens) max_tokens = *request.request.max_output_tokens;
+  return Prepared{scheduler::RunSpec{
+                      .id = id,
+                      .prompt = std::move(tokens),
+                      .max_tokens = max_tokens,
+                      .sampler = std::move(sampler),
+                      .stop = std::move(stop),
+                      .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
+                      .steering = std::move(steered->steering),
+                      .lane = request.request.lane},
+                  rendered->reasoning_open, std::move(rendered->warnings),
+                  std::string(constraints_.style().family), constraints_.reasons(), std::move(steered->spellings)};
 }
 
 void Intake::answer(protocol::TokensQuery query) {
   protocol::TokensReply reply;
   reply.id = query.id;
   if (query.text) {
+    guard_.begin(IntakeGuard::Work::tokenizing);
     reply.tokens = vocab_.tokenize(*query.text, false, true);
     reply.count = static_cast<std::int64_t>(reply.tokens.size());
   } else if (query.request) {
-    drop_uncallable_tools(*query.request);
-    auto rendered = template_.render(*query.request);
+    auto rendered = render(*query.request);
     if (!rendered) {
       outbox_.push(failure(query.id, "template_rejected", rendered.error()));
       return;

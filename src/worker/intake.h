@@ -2,6 +2,10 @@
 //
 // From a request to a run: render the template, tokenize once, check the window, build the sampler. On a
 // thread of its own, so that a long prompt being tokenized delays neither the decode thread nor a cancel.
+//
+// A cancelled request is answered at once and its work is thrown away when it ends. It is not cut short: the
+// library has no way to stop, and a text tokenized in pieces has other tokens wherever some would have reached
+// across a cut.
 #pragma once
 #include <condition_variable>
 #include <cstdint>
@@ -9,8 +13,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <thread>
-#include <unordered_map>
+#include <optional>
+#include <unordered_set>
 #include <variant>
 
 #include "llama/llama.h"
@@ -18,6 +22,9 @@
 #include "sampling/sampler.h"
 #include "scheduler/scheduler.h"
 #include "template/chat_template.h"
+#include "worker/constraints.h"
+#include "worker/guarded_thread.h"
+#include "worker/intake_guard.h"
 #include "worker/outbox.h"
 
 namespace gezel::worker {
@@ -27,6 +34,10 @@ struct Prepared {
   scheduler::RunSpec run;
   bool reasoning_open = false;
   std::vector<std::string> warnings;
+  // How the answer will be written; see protocol::Started.
+  std::string family;
+  bool splits_reasoning = false;
+  std::vector<std::string> call_spellings;
 };
 
 struct IntakeOptions {
@@ -38,37 +49,45 @@ struct IntakeOptions {
 class Intake {
  public:
   // `deliver` is called on the intake thread for every request that did not fail; failures go to the outbox
-  // directly.
-  Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template, Outbox& outbox,
-         std::function<void(Prepared)> deliver);
+  // directly. `guard` is told what is being worked on.
+  Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
+         Constraints& constraints, IntakeGuard& guard, Outbox& outbox, std::function<void(Prepared)> deliver);
   ~Intake();
 
   void submit(protocol::Generate request);
   void submit(protocol::TokensQuery query);
-  // True: the request was still here and will never be delivered; its terminal frame is sent by the intake.
+  // True: the request was still here and will never be delivered; its terminal frame is on its way.
   // False: it is past (or unknown), and the scheduler must be told.
   bool cancel(std::uint64_t id);
 
  private:
   using Item = std::variant<protocol::Generate, protocol::TokensQuery>;
+  using Outcome = std::variant<Prepared, protocol::Failed>;
   void run();
   void prepare(protocol::Generate request);
+  // Nothing when the request was cancelled meanwhile.
+  std::optional<Outcome> work(protocol::Generate request);
   void answer(protocol::TokensQuery query);
+  bool is_here(std::uint64_t id);
+  // With the tools in the system text where the template shows none.
+  Result<chat::Rendered> render(const prompt::GenerateRequest& request);
   std::vector<llama::Token> tokenize(const std::string& text) const;
   std::int64_t fewest_tokens(std::size_t bytes) const;
 
   const IntakeOptions options_;
   const llama::Vocab& vocab_;
   chat::ChatTemplate& template_;
+  Constraints& constraints_;
+  IntakeGuard& guard_;
   Outbox& outbox_;
   const std::function<void(Prepared)> deliver_;
   const std::size_t longest_piece_;  // bytes
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Item> queue_;
-  std::unordered_map<std::uint64_t, bool> here_;  // id -> cancelled
+  std::unordered_set<std::uint64_t> here_;  // requests that came and neither left nor were cancelled
   bool stopping_ = false;
-  std::thread thread_;
+  GuardedThread thread_;  // the last member: it uses the others
 };
 
 // The general.sampling.* values of a model file.

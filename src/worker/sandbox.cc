@@ -134,8 +134,8 @@ Result<> add_file_rules(const Fd& ruleset, const std::vector<std::string>& read_
     const std::string name = std::filesystem::path(path).filename().string();
     const Fd file(open(path.c_str(), O_PATH | O_CLOEXEC));
     if (!file) {
-      return fail(ErrorKind::io, "model-invalid",
-                  fmt::format("the model file {} cannot be opened: {}; install the model again", name,
+      return fail(ErrorKind::io, "model-unreadable",
+                  fmt::format("the model file {} cannot be opened: {}; check its folder and permissions", name,
                               std::strerror(errno)));
     }
     GEZEL_CHECK(allow(ruleset, file, kReadFile, name));

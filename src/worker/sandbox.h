@@ -24,7 +24,7 @@ namespace gezel::worker {
 // `writable_folder` (an existing folder; "" = none), and open nothing else; it may start no program from any
 // file, and where the kernel can tell, use no TCP port and signal nobody outside. Returns sandbox_status(): a
 // kernel without Landlock is no error but is told. Errors: a file that cannot be opened
-// (`model-invalid`, naming it without its folder), more than one thread, a call the kernel refused
+// (`model-unreadable`, naming it without its folder), more than one thread, a call the kernel refused
 // (`engine-sandbox`).
 Result<std::string> restrict_files(const std::vector<std::string>& read_files,
                                    const std::string& writable_folder);

@@ -487,7 +487,7 @@ TEST(Sandbox, AMissingModelFileIsNamedWithoutItsFolder) {
   const World world;
   Report report = in_child([&](Report& r) {
     const auto result = restrict_files({world.model, (world.folder / "gone.gguf").string()}, "");
-    const bool named = !result && result.error().code == "model-invalid" &&
+    const bool named = !result && result.error().code == "model-unreadable" &&
                        result.error().message.find("gone.gguf cannot be opened") != std::string::npos &&
                        result.error().message.find("gezel-test-") == std::string::npos;
     r["named"] = named ? 1 : 0;

@@ -4,6 +4,7 @@
 #include "worker/worker.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -24,14 +25,20 @@
 #include "system/process_usage.h"
 #include "template/chat_template.h"
 #include "worker/commands.h"
+#include "worker/constraints.h"
 #include "worker/decode_loop.h"
 #include "worker/exit_codes.h"
 #include "worker/frame_sink.h"
+#include "worker/guarded_thread.h"
 #include "worker/inbox.h"
 #include "worker/intake.h"
+#include "worker/intake_guard.h"
+#include "worker/mask_thread.h"
 #include "worker/outbox.h"
+#include "worker/output_text.h"
 #include "worker/reader.h"
 #include "worker/sandbox.h"
+#include "worker/writing_style.h"
 
 #ifndef GEZEL_VERSION
 #define GEZEL_VERSION "0"
@@ -78,6 +85,40 @@ class ContextDecoder final : public scheduler::Decoder {
   llama::Context& context_;
 };
 
+// --- the end by a runaway template
+
+constexpr Millis kLookEvery{1'000};
+// From an overrun to the end, when not even the guard's thread gets on: the memory that the report needs may be
+// locked by the thread that ran off its stack.
+constexpr Millis kReportTime{2'000};
+
+IntakeGuard* overrun_guard = nullptr;
+
+[[noreturn]] void hand_over(IntakeGuard::Cause cause) {
+  overrun_guard->overrun(cause);
+  ::poll(nullptr, 0, static_cast<int>(kReportTime.count()));
+  ::_exit(kExitIntake);
+}
+
+// Ends the process when the guard says so. Needs no more than the outbox.
+void watch_intake(IntakeGuard& guard, Outbox& outbox) {
+  overrun_guard = &guard;
+  on_stack_overflow([] { hand_over(IntakeGuard::Cause::stack); });
+  chat::on_overrun([] { hand_over(IntakeGuard::Cause::memory); });
+  std::thread([&] {
+    while (true) {
+      const auto failed = guard.look(kLookEvery);
+      if (!failed) continue;
+      // The daemon knows this line (engine/exit.cc).
+      log_error("chat template or tokenizer ran away", {{"reason", failed->message}});
+      const bool loading = !failed->id;
+      outbox.push(*failed);
+      outbox.flush();
+      ::_exit(loading ? kExitLoad : kExitIntake);
+    }
+  }).detach();
+}
+
 // Of this machine's time zone now, for templates that print the date.
 std::chrono::seconds utc_offset(const Clock& clock) {
   const std::time_t now = static_cast<std::time_t>(unix_seconds(clock.wall_now()));
@@ -94,7 +135,19 @@ struct Loaded {
   bool flash_attention = false;
 };
 
-Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Clock& clock) {
+// On a guarded thread, because it renders some short conversations to see what the template can do.
+Result<std::unique_ptr<chat::ChatTemplate>> make_template(chat::TemplateOptions options, const Clock& clock,
+                                                          IntakeGuard& guard) {
+  options.before_rendering = [&guard] { guard.begin(IntakeGuard::Work::rendering); };
+  Result<std::unique_ptr<chat::ChatTemplate>> made;
+  guard.enter(std::nullopt);
+  { const GuardedThread thread([&] { made = chat::ChatTemplate::create(std::move(options), clock); }); }
+  guard.leave();
+  return made;
+}
+
+Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Clock& clock,
+                          IntakeGuard& guard) {
   Loaded loaded;
   double reported = -1;
   llama::ModelOptions model_options;
@@ -132,7 +185,7 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
     return vocab.find_special(text) >= 0;
   };
   template_options.utc_offset = utc_offset(clock);
-  GEZEL_TRY(loaded.chat_template, chat::ChatTemplate::create(std::move(template_options), clock));
+  GEZEL_TRY(loaded.chat_template, make_template(std::move(template_options), clock, guard));
   return loaded;
 }
 
@@ -214,7 +267,10 @@ int run_worker(int fd) {
   }
 
   const SystemClock clock;
-  auto loaded = load_model(*load, outbox, clock);
+  MaskThread masks;
+  IntakeGuard guard(clock);
+  watch_intake(guard, outbox);
+  auto loaded = load_model(*load, outbox, clock, guard);
   if (!loaded) {
     outbox.push(load_failure(loaded.error()));
     outbox.flush();
@@ -232,9 +288,10 @@ int run_worker(int fd) {
   options.tiles_of_64 = loaded->flash_attention;
   options.target_itl_ms = load->target_itl_ms;
   FrameSink sink(outbox, vocab, decode_steps);
+  const OutputText output(vocab);
   scheduler::Scheduler scheduler(
       options, decoder,
-      {[&vocab](scheduler::Token token) { return vocab.piece(token); },
+      {[&output](scheduler::Token token) { return output(token); },
        [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
       clock, sink);
   loaded->context->set_abort_flag(scheduler.abort_flag());
@@ -244,8 +301,15 @@ int run_worker(int fd) {
   view->size = vocab.size();
   view->end_of_generation = vocab.end_of_generation();
   view->piece = [&vocab](scheduler::Token token) { return std::string(vocab.piece(token, true)); };
+  const std::string source =
+      load->chat_template_override.empty() ? loaded->model->chat_template() : load->chat_template_override;
+  Constraints constraints({.style = writing_style(source),
+                           .template_shows_tools = loaded->chat_template->supports_tools(),
+                           .reasons = loaded->chat_template->supports_reasoning(),
+                           .template_source = source},
+                          vocab, output, masks);
   Intake intake({options.context_per_slot, recommended_sampling(*loaded->model), std::move(view)}, vocab,
-                *loaded->chat_template, outbox,
+                *loaded->chat_template, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
   reader.attach(&intake, &scheduler);
   outbox.push(describe(*loaded, sandbox));

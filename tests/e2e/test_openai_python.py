@@ -126,20 +126,3 @@ def test_closing_a_stream_cancels_the_generation(client, daemon):
     wait_until(lambda: daemon.stats()["sequences"] == 0, 5, "the cancelled run to be gone")
 
 
-def test_tools_are_rendered_and_their_text_comes_back_as_content(client):
-    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
-    reply = ask(client, "What is the weather?", tools=[tool])
-    assert reply.choices[0].message.content is not None
-
-
-def test_what_cannot_be_done_yet_is_refused_not_ignored(client):
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
-    for fields, code in [
-        ({"tools": [tool], "tool_choice": "required"}, "unsupported_parameter"),
-        ({"tools": [tool], "tool_choice": {"type": "function", "function": {"name": "f"}}},
-         "tool_choice_function_not_supported_v1"),
-        ({"response_format": {"type": "json_object"}}, "unsupported_response_format"),
-    ]:
-        with pytest.raises(openai.BadRequestError) as error:
-            ask(client, "Hi", **fields)
-        assert error.value.code == code

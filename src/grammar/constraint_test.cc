@@ -1,0 +1,149 @@
+#include "grammar/constraint.h"
+
+#include <gmock/gmock.h>
+
+#include "grammar/lark_text.h"
+#include "grammar/test_support.h"
+
+namespace gezel::grammar {
+namespace {
+
+using testing::accepts;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::must;
+
+Matcher prepared(ConstraintKind kind, std::string text, bool leading_space = false) {
+  const auto ready = must(prepare({kind, std::move(text), leading_space}));
+  return must(compile(ready.spec, Vocabulary::of_bytes()));
+}
+
+Error refused(ConstraintKind kind, std::string text) {
+  const auto ready = prepare({kind, std::move(text), false});
+  EXPECT_FALSE(ready);
+  return ready ? Error{} : ready.error();
+}
+
+TEST(Constraint, KindsHaveNames) {
+  for (const auto kind : {ConstraintKind::json_object, ConstraintKind::json_schema, ConstraintKind::regex,
+                          ConstraintKind::lark, ConstraintKind::gbnf, ConstraintKind::tools}) {
+    EXPECT_EQ(constraint_kind(constraint_kind_name(kind)), kind);
+  }
+  EXPECT_EQ(constraint_kind("yaml"), std::nullopt);
+}
+
+TEST(Constraint, JsonObjectIsAnyObject) {
+  const auto matcher = prepared(ConstraintKind::json_object, "");
+  EXPECT_TRUE(accepts(matcher, R"({"a": [1, {"b": null}]})"));
+  EXPECT_FALSE(accepts(matcher, "[1]"));
+}
+
+TEST(Constraint, SchemaIsEnforced) {
+  const auto matcher = prepared(ConstraintKind::json_schema, R"({"type":"integer","minimum":3})");
+  EXPECT_TRUE(accepts(matcher, "3"));
+  EXPECT_FALSE(accepts(matcher, "2"));
+}
+
+TEST(Constraint, LeadingSpaceIsOptional) {
+  for (const auto& [kind, text] :
+       {std::pair(ConstraintKind::json_schema, R"({"type":"integer"})"),
+        std::pair(ConstraintKind::regex, "[0-9]+"), std::pair(ConstraintKind::lark, "start: /[0-9]+/\n"),
+        std::pair(ConstraintKind::gbnf, "root ::= [0-9]+")}) {
+    const auto strict = prepared(kind, text);
+    EXPECT_TRUE(accepts(strict, "12"));
+    EXPECT_FALSE(accepts(strict, "\n12"));
+    const auto matcher = prepared(kind, text, true);
+    EXPECT_TRUE(accepts(matcher, "12"));
+    EXPECT_TRUE(accepts(matcher, "\n\n 12"));
+    EXPECT_FALSE(accepts(matcher, std::string(9, '\n') + "12"));
+    EXPECT_FALSE(accepts(matcher, "\n"));
+  }
+}
+
+TEST(Constraint, RegexIsForTheWholeAnswer) {
+  const auto matcher = prepared(ConstraintKind::regex, "[a-z]+/\\d{2}\n?");
+  EXPECT_TRUE(accepts(matcher, "ab/12"));
+  EXPECT_TRUE(accepts(matcher, "ab/12\n"));
+  EXPECT_FALSE(accepts(matcher, "ab/1"));
+  EXPECT_FALSE(accepts(matcher, "xab/123"));
+}
+
+TEST(Constraint, LarkIsUsedAsItIs) {
+  const auto matcher =
+      prepared(ConstraintKind::lark, "start: word (\" \" word)*\nword: /[a-z]+/ // a comment <x>\n");
+  EXPECT_TRUE(accepts(matcher, "ab cd"));
+  EXPECT_FALSE(accepts(matcher, "ab  cd"));
+}
+
+TEST(Constraint, GbnfIsTranslated) {
+  const auto matcher = prepared(ConstraintKind::gbnf, "root ::= \"a\" [bc]*");
+  EXPECT_TRUE(accepts(matcher, "abcb"));
+  EXPECT_FALSE(accepts(matcher, "bc"));
+}
+
+TEST(Constraint, ErrorsOfSchemasNameThePlace) {
+  const auto error = refused(ConstraintKind::json_schema,
+                             R"({"properties":{"a":{"contains":{}, "type":"array","uniqueItems":true}}})");
+  EXPECT_EQ(error.code, "schema-unsupported");
+  EXPECT_EQ(error.param, "/properties/a/uniqueItems");
+  EXPECT_EQ(error.kind, ErrorKind::invalid);
+  EXPECT_EQ(refused(ConstraintKind::json_schema, "{").code, "invalid_json");
+}
+
+TEST(Constraint, ErrorsOfGrammarsSayWhereAndWhat) {
+  for (const auto kind : {ConstraintKind::regex, ConstraintKind::lark, ConstraintKind::gbnf}) {
+    const auto error = refused(kind, "(");
+    EXPECT_EQ(error.code, "grammar-invalid");
+    EXPECT_THAT(error.message, HasSubstr(constraint_kind_name(kind)));
+    EXPECT_EQ(error.kind, ErrorKind::invalid);
+  }
+  EXPECT_THAT(refused(ConstraintKind::gbnf, "root ::= \"a").message, HasSubstr("line 1, column"));
+}
+
+TEST(Constraint, GrammarsThatRefertoTokensAreRefused) {
+  for (const auto* lark :
+       {"start: <|im_end|>\n", "start: \"a\" <[5]>\n", "start: <[*]>\n", "start: \"<\" /</ <[^1]>\n"}) {
+    EXPECT_THAT(refused(ConstraintKind::lark, lark).message, HasSubstr("references to tokens")) << lark;
+  }
+  EXPECT_THAT(refused(ConstraintKind::gbnf, "root ::= <think>").message, HasSubstr("references to tokens"));
+  EXPECT_TRUE(refuse_tokens_in_lark("start: \"<a>\" /<b>\\/</ // <c>\n# <d>\n"));
+}
+
+TEST(Constraint, TextsAreBounded) {
+  ConstraintLimits limits;
+  limits.text_bytes = 10;
+  const auto failed = prepare({ConstraintKind::regex, "[a-z]+[a-z]+", false}, SchemaMode::strict, limits);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().kind, ErrorKind::too_large);
+}
+
+TEST(Constraint, WhatNothingSatisfiesIsRefused) {
+  EXPECT_EQ(refused(ConstraintKind::json_schema, R"({"type":"string","minLength":3,"maxLength":2})").code,
+            "constraint-unusable");
+  EXPECT_EQ(refused(ConstraintKind::gbnf, "root ::= \"a\" root").code, "grammar-invalid");
+}
+
+TEST(Constraint, WarningsComeWithThePrepared) {
+  const auto ready =
+      must(prepare({ConstraintKind::json_schema, R"({"type":"string","format":"color"})", false}));
+  EXPECT_THAT(ready.warnings, ::testing::ElementsAre(HasSubstr("#/format")));
+  const auto lenient = must(prepare(
+      {ConstraintKind::json_schema, R"({"type":"array","uniqueItems":true})", false}, SchemaMode::lenient));
+  EXPECT_THAT(lenient.warnings, ::testing::ElementsAre(HasSubstr("#/uniqueItems")));
+}
+
+TEST(LarkText, StringsAreEscaped) {
+  const std::string text = "a\"b\\c\n\x01\x7f<é>";
+  EXPECT_TRUE(accepts(testing::of_lark("start: " + lark_string(text) + "\n"), text));
+}
+
+TEST(LarkText, RegexesAreEscaped) {
+  for (const auto& [regex, text] :
+       {std::pair("a/b", "a/b"), std::pair("a\\/b", "a/b"), std::pair("\\\\/", "\\/"),
+        std::pair("a\nb", "a\nb"), std::pair("", "")}) {
+    EXPECT_TRUE(accepts(testing::of_lark("start: " + lark_regex(regex) + "\n"), text)) << regex;
+  }
+}
+
+}  // namespace
+}  // namespace gezel::grammar

@@ -1,0 +1,153 @@
+// The intake with a real vocabulary, and a template that waits until the test lets it go.
+#include "worker/intake.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <deque>
+#include <semaphore>
+
+#include "base/process.h"
+#include "llama/test_support.h"
+#include "protocol/frame.h"
+
+namespace gezel::worker {
+namespace {
+
+class HeldTemplate final : public chat::ChatTemplate {
+ public:
+  Result<chat::Rendered> render(const prompt::GenerateRequest&) override {
+    entered.release();
+    go_on.acquire();
+    return chat::Rendered{.text = "Once upon a time", .reasoning_open = false, .warnings = {}};
+  }
+  std::string_view default_name() const override { return ""; }
+  const std::vector<std::string>& extra_stops() const override { return stops_; }
+  bool supports_tools() const override { return false; }
+  bool supports_reasoning() const override { return false; }
+
+  std::counting_semaphore<> entered{0}, go_on{0};
+
+ private:
+  std::vector<std::string> stops_;
+};
+
+const llama::Model& model() {
+  static const auto loaded =
+      llama::testing::load_or_die(llama::testing::vocab_folder() / "ggml-vocab-llama-bpe.gguf", true);
+  return *loaded;
+}
+
+std::shared_ptr<const sampling::VocabView> view() {
+  const auto& vocab = model().vocab();
+  auto out = std::make_shared<sampling::VocabView>();
+  out->size = vocab.size();
+  out->end_of_generation = vocab.end_of_generation();
+  out->piece = [&vocab](llama::Token token) { return std::string(vocab.piece(token, true)); };
+  return out;
+}
+
+class IntakeTest : public ::testing::Test {
+ protected:
+  // The next frame that is no heartbeat.
+  protocol::Frame frame() {
+    while (true) {
+      auto next = reader_.next();
+      EXPECT_TRUE(next);
+      if (next && *next && (*next)->type != protocol::FrameType::progress) return std::move(**next);
+      if (next && *next) continue;
+      char buffer[4096];
+      const ssize_t got = ::recv(sockets_.second.get(), buffer, sizeof buffer, 0);
+      if (got <= 0) {
+        ADD_FAILURE() << "the outbox closed its socket";
+        return {};
+      }
+      reader_.feed(std::string_view(buffer, static_cast<std::size_t>(got)));
+    }
+  }
+  void submit(std::uint64_t id) {
+    protocol::Generate request;
+    request.id = id;
+    intake_.submit(std::move(request));
+  }
+  // The id of the next request that is ready to run.
+  std::uint64_t delivered() {
+    ready_.acquire();
+    const std::lock_guard lock(mutex_);
+    const auto id = runs_.front();
+    runs_.pop_front();
+    return id;
+  }
+
+  ManualClock clock_;
+  IntakeGuard guard_{clock_};
+  HeldTemplate template_;
+  std::pair<Fd, Fd> sockets_ = socket_pair().value();
+  protocol::FrameReader reader_;
+  std::mutex mutex_;
+  std::deque<std::uint64_t> runs_;
+  std::counting_semaphore<> ready_{0};
+  Outbox outbox_{sockets_.first.get(), [] { return std::uint64_t{0}; }, [] {}};
+  OutputText output_{model().vocab()};
+  MaskThread masks_;
+  Constraints constraints_{{}, model().vocab(), output_, masks_};
+  Intake intake_{{.context_per_slot = 2048, .recommended = {}, .vocab_view = view()},
+                 model().vocab(),
+                 template_,
+                 constraints_,
+                 guard_,
+                 outbox_,
+                 [this](Prepared prepared) {
+                   const std::lock_guard lock(mutex_);
+                   runs_.push_back(prepared.run.id);
+                   ready_.release();
+                 }};
+};
+
+TEST_F(IntakeTest, ACancelIsAnsweredWhileThePromptIsBeingWorkedOnAndTheWorkIsThrownAway) {
+  submit(1);
+  template_.entered.acquire();
+  EXPECT_TRUE(intake_.cancel(1));
+  const auto answer = protocol::parse_failed(frame().body);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->id, 1U);
+  EXPECT_EQ(answer->code, "cancelled");
+  submit(2);
+  template_.go_on.release(2);
+  EXPECT_EQ(delivered(), 2U);
+}
+
+TEST_F(IntakeTest, ACancelledRequestThatStillWaitsIsNeverWorkedOn) {
+  submit(1);
+  template_.entered.acquire();
+  submit(2);
+  submit(3);
+  EXPECT_TRUE(intake_.cancel(2));
+  EXPECT_EQ(protocol::parse_failed(frame().body)->id, 2U);
+  template_.go_on.release(2);  // for the other two
+  EXPECT_EQ(delivered(), 1U);
+  EXPECT_EQ(delivered(), 3U);
+}
+
+TEST_F(IntakeTest, WhatIsPastTheIntakeIsTheSchedulersToCancel) {
+  submit(1);
+  template_.go_on.release();
+  EXPECT_EQ(delivered(), 1U);
+  // Handed over under the intake's lock, which this call takes.
+  EXPECT_FALSE(intake_.cancel(1));
+  EXPECT_FALSE(intake_.cancel(77));
+}
+
+TEST_F(IntakeTest, TheGuardKnowsWhichRequestIsStuck) {
+  submit(5);
+  template_.entered.acquire();
+  clock_.advance(IntakeGuard::kRenderLimit);
+  const auto stuck = guard_.look(Millis(0));
+  template_.go_on.release();
+  ASSERT_TRUE(stuck);
+  EXPECT_EQ(stuck->id, 5U);
+}
+
+}  // namespace
+}  // namespace gezel::worker
