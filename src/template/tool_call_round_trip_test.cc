@@ -26,16 +26,16 @@ prompt::Message message(prompt::Role role, std::string text) {
 }
 
 std::string tool_json(const turn::ToolSchema& tool) {
-  return to_json(json::object{{"type", "function"},
-                              {"function",
-                               json::object{{"name", tool.name},
-                                            {"description", "A tool."},
-                                            {"parameters", tool.parameters}}}});
+  return to_json(json::object{
+      {"type", "function"},
+      {"function",
+       json::object{{"name", tool.name}, {"description", "A tool."}, {"parameters", tool.parameters}}}});
 }
 
 std::string rendered(ChatTemplate& chat, std::optional<prompt::Message> answer) {
   prompt::GenerateRequest request;
-  for (const turn::ToolSchema& tool : turn::case_tools()) request.tools.push_back({tool.name, tool_json(tool)});
+  for (const turn::ToolSchema& tool : turn::case_tools())
+    request.tools.push_back({tool.name, tool_json(tool)});
   request.messages = {message(prompt::Role::user, "Hello.")};
   if (answer) {
     std::vector<prompt::ToolCall> calls = answer->tool_calls;
@@ -71,12 +71,18 @@ std::string written_by_model(std::string_view prompt, std::string_view text) {
 turn::Family family_of(std::string_view file) {
   using turn::Family;
   static constexpr std::pair<std::string_view, Family> kFamilies[] = {
-      {"Apertus", Family::apertus},          {"command-r-plus", Family::command_r},
-      {"GigaChat3-", Family::gigachat},      {"Kimi-K3", Family::kimi_k3},
-      {"MiniMax-M3", Family::minimax_m3},    {"firefunction", Family::firefunction},
-      {"gemma-4", Family::gemma},            {"functionary-medium-v3.2", Family::functionary},
-      {"muse", Family::muse},                {"gpt-oss", Family::harmony},
-      {"Solar", Family::solar},              {"Apriel", Family::apriel},
+      {"Apertus", Family::apertus},
+      {"command-r-plus", Family::command_r},
+      {"GigaChat3", Family::gigachat},
+      {"Kimi-K3", Family::kimi_k3},
+      {"MiniMax-M3", Family::minimax_m3},
+      {"firefunction", Family::firefunction},
+      {"gemma-4", Family::gemma},
+      {"functionary-medium-v3.2", Family::functionary},
+      {"muse", Family::muse},
+      {"gpt-oss", Family::harmony},
+      {"Solar", Family::solar},
+      {"Apriel", Family::apriel},
       {"granite", Family::granite},
   };
   for (const auto& [part, family] : kFamilies) {
@@ -109,7 +115,8 @@ const std::string& expected_call() {
 TEST(ToolCallRoundTrip, WhatATemplateWritesForACallIsReadAsThatCall) {
   // These write no calls of past messages, or in a way that is in no table.
   const std::set<std::string_view> without = {"LFM2-8B-A1B.jinja", "LFM2.5-Instruct.jinja",
-                                              "ibm-granite-granite-3.3-2B-Instruct.jinja", "tencent-Hy3.jinja"};
+                                              "ibm-granite-granite-3.3-2B-Instruct.jinja",
+                                              "tencent-Hy3.jinja"};
   const ManualClock clock;
   for (const auto& [file, source] : pinned_templates()) {
     const auto chat = create(source, clock);
@@ -123,6 +130,16 @@ TEST(ToolCallRoundTrip, WhatATemplateWritesForACallIsReadAsThatCall) {
   }
 }
 
+// Only the last message, which nothing answers.
+std::string rendered_alone(ChatTemplate& chat, prompt::Message answer) {
+  prompt::GenerateRequest request;
+  for (const turn::ToolSchema& tool : turn::case_tools())
+    request.tools.push_back({tool.name, tool_json(tool)});
+  request.messages = {message(prompt::Role::user, "Hello."), std::move(answer)};
+  const auto text = chat.render(request);
+  return text ? text->text : "";
+}
+
 // The same without knowing any dialect but the one that is derived from the template.
 TEST(ToolCallRoundTrip, ADialectIsDerivedFromATemplate) {
   const ManualClock clock;
@@ -131,29 +148,37 @@ TEST(ToolCallRoundTrip, ADialectIsDerivedFromATemplate) {
     const auto chat = create(source, clock);
     if (!chat) continue;
     const std::string one = R"({"gzqkey":"gzqvalue"})";
+    const auto fixture = [&](const std::vector<std::pair<std::string, std::string>>& list) {
+      return rendered_alone(*chat, calls(list));
+    };
     const turn::RenderedFixtures fixtures{
-        .text_message = rendered(*chat, message(prompt::Role::assistant, "gzqtext")),
-        .one_argument = rendered(*chat, calls({{"gzqname", one}})),
-        .two_arguments = rendered(*chat, calls({{"gzqname", R"({"gzqkey":"gzqvalue","gzqkex":"gzqvaluf"})"}})),
-        .two_calls = rendered(*chat, calls({{"gzqname", one}, {"gzqother", one}})),
+        .text_message = rendered_alone(*chat, message(prompt::Role::assistant, "gzqtext")),
+        .one_argument = fixture({{"gzqname", one}}),
+        .number_argument = fixture({{"gzqname", R"({"gzqkey":90217})"}}),
+        .two_arguments = fixture({{"gzqname", R"({"gzqkey":"gzqvalue","gzqkex":"gzqvaluf"})"}}),
+        .two_calls = fixture({{"gzqname", one}, {"gzqother", one}}),
         .text = "gzqtext",
         .name = "gzqname",
         .name2 = "gzqother",
         .key = "gzqkey",
         .value = "gzqvalue",
         .key2 = "gzqkex",
-        .value2 = "gzqvaluf"};
+        .value2 = "gzqvaluf",
+        .number = 90217};
     const auto dialect = turn::derive_dialect(fixtures);
-    printf("%-50s %s", file.c_str(), dialect ? "" : "none\n");
     if (!dialect) continue;
+    derived.insert(file);
+    // Its strings are CDATA where they hold markup, which no fixture shows. Row S4 knows.
+    if (file == "openbmb-MiniCPM5-1B.jinja") continue;
     const std::string text = written_by_model(rendered(*chat, std::nullopt),
                                               rendered(*chat, calls({{"search", std::string(kArguments)}})));
     turn::ParserOptions options;
     options.tools = turn::case_tools();
     options.derived = dialect.get();
-    const auto msg = turn::parse_message(text, options);
-    printf("form %d section[%s|%s] call[%s|%s] sep[%s] name_end[%s] arg[%s|%s|%s] %s %s\n", (int)dialect->form, dialect->section_open.c_str(), dialect->section_close.c_str(), dialect->open.c_str(), dialect->close.c_str(), dialect->separator.c_str(), dialect->name_end.c_str(), dialect->argument_open.c_str(), dialect->key_end.c_str(), dialect->argument_end.c_str(), came_back(msg)==expected_call()?"OK":"BAD", msg.calls.empty()?"":to_string(msg.calls[0].provenance.source).c_str());
+    EXPECT_EQ(came_back(turn::parse_message(text, options)), expected_call()) << file << "\n" << text;
   }
+  EXPECT_TRUE(derived.contains("tencent-Hy3.jinja")) << "its calls are in no table";
+  EXPECT_GE(derived.size(), 30u);
 }
 
 }  // namespace

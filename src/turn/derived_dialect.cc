@@ -10,6 +10,7 @@
 
 #include "turn/call_object.h"
 #include "turn/input.h"
+#include "turn/parser.h"
 #include "turn/regions.h"
 #include "turn/tolerant_json.h"
 
@@ -48,15 +49,22 @@ ListMarkers split_list(std::string_view before, std::string_view between, std::s
           between.substr(close, between.size() - close - open), after.substr(close)};
 }
 
-// The part of a render that the call is responsible for.
+// The part of a render that the call is responsible for. Markers that begin or end alike are not cut in two.
 std::optional<std::string_view> call_part(std::string_view render, std::string_view text_render,
                                           std::string_view text) {
   const std::size_t at = text_render.find(text);
   if (at == text_render.npos) return std::nullopt;
-  const std::size_t head = std::min(common_prefix(render, text_render), at);
+  std::size_t begin = std::min(common_prefix(render, text_render), at);
   const std::size_t tail = std::min(
-      {common_suffix(render, text_render), text_render.size() - at - text.size(), render.size() - head});
-  return render.substr(head, render.size() - head - tail);
+      {common_suffix(render, text_render), text_render.size() - at - text.size(), render.size() - begin});
+  std::size_t end = render.size() - tail;
+  const std::size_t open = render.substr(0, begin).find_last_of("<>");
+  if (open != render.npos && render[open] == '<') begin = open;
+  const std::size_t close = render.substr(0, end).find_last_of("<>");
+  if (close != render.npos && close >= begin && render[close] == '<') {
+    if (const std::size_t bracket = render.find('>', end); bracket != render.npos) end = bracket + 1;
+  }
+  return render.substr(begin, end - begin);
 }
 
 // What stands between `a` and `b`, which must follow in this order; `from` goes behind `b`.
@@ -154,7 +162,8 @@ bool derive_members(DerivedDialect& found, const RenderedFixtures& f, std::strin
   std::string_view after = one.substr(at_one);
   found.form = DerivedDialect::Form::members;
   std::string_view key_close = *key_end;
-  // Quotes around the values are JSON's.
+  // Quotes around the values are JSON's; other quotes would need the rules of another language.
+  if (key_close.ends_with('\'')) return false;
   if (key_close.ends_with('"') && middle->starts_with('"') && after.starts_with('"')) {
     found.form = DerivedDialect::Form::json_members;
     key_close.remove_suffix(1);
@@ -173,13 +182,36 @@ bool derive_members(DerivedDialect& found, const RenderedFixtures& f, std::strin
   return derive_list(found, f, one, two, at_one + end, at_two + end);
 }
 
+using Calls = std::vector<std::pair<std::string_view, json::object>>;
+
+bool reads(const DerivedDialect& dialect, std::string_view text, const Calls& wanted) {
+  std::vector<ToolSchema> tools;
+  for (const auto& [name, arguments] : wanted) {
+    json::object properties;
+    for (const auto& member : arguments) {
+      properties[member.key()] = json::object{{"type", member.value().is_string() ? "string" : "integer"}};
+    }
+    tools.push_back(make_tool_schema(std::string(name), {{"type", "object"}, {"properties", properties}}));
+  }
+  ParserOptions options;
+  options.derived = &dialect;
+  options.tools = tools;
+  options.salvage = SalvageLevel::strong;
+  const Message message = parse_message(text, options);
+  const auto same = [](const Call& call, const auto& want) {
+    return call.name == want.first && call.arguments == want.second &&
+           call.provenance.source == family_form(12);
+  };
+  return std::ranges::equal(message.calls, wanted, same);
+}
+
 }  // namespace
 
 std::unique_ptr<const DerivedDialect> derive_dialect(const RenderedFixtures& f) {
-  const auto one = call_part(f.one_argument, f.text_message, f.text);
-  const auto two_arguments = call_part(f.two_arguments, f.text_message, f.text);
-  const auto two = call_part(f.two_calls, f.text_message, f.text);
-  if (!one || !two_arguments || !two) return nullptr;
+  const auto part = [&](const std::string& render) { return call_part(render, f.text_message, f.text); };
+  const auto one = part(f.one_argument), two_arguments = part(f.two_arguments), two = part(f.two_calls),
+             number = part(f.number_argument);
+  if (!one || !two_arguments || !two || !number) return nullptr;
   for (const std::string_view word : {f.name, f.key, f.value}) {
     if (!one->contains(word)) return nullptr;
   }
@@ -208,7 +240,13 @@ std::unique_ptr<const DerivedDialect> derive_dialect(const RenderedFixtures& f) 
                 .openers = found->openers,
                 .body = Body::derived,
                 .closers = std::span(found->closers).first(closers)};
-  return found;
+
+  const json::object value = {{f.key, f.value}};
+  const bool sound = reads(*found, *one, {{f.name, value}}) &&
+                     reads(*found, *number, {{f.name, {{f.key, f.number}}}}) &&
+                     reads(*found, *two_arguments, {{f.name, {{f.key, f.value}, {f.key2, f.value2}}}}) &&
+                     reads(*found, *two, {{f.name, value}, {f.name2, value}});
+  return sound ? std::move(found) : nullptr;
 }
 
 }  // namespace gezel::turn

@@ -10,6 +10,7 @@
 // Markers are without the white space around them, which is free; every one but the opener may be empty.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,16 +44,19 @@ struct DerivedDialect {
 };
 
 // The same conversation rendered with different last messages of the assistant. The words that stand in them
-// must be ones that no template holds; values are strings.
+// must be ones that no template holds; values are strings but for `number`.
 struct RenderedFixtures {
-  std::string text_message;   // says `text`
-  std::string one_argument;   // calls `name` with {key: value}
-  std::string two_arguments;  // calls `name` with {key: value, key2: value2}
-  std::string two_calls;      // calls `name` with {key: value}, then `name2` with {key: value}
+  std::string text_message;     // says `text`
+  std::string one_argument;     // calls `name` with {key: value}
+  std::string number_argument;  // calls `name` with {key: number}
+  std::string two_arguments;    // calls `name` with {key: value, key2: value2}
+  std::string two_calls;        // calls `name` with {key: value}, then `name2` with {key: value}
   std::string_view text, name, name2, key, value, key2, value2;
+  std::int64_t number = 0;
 };
 
-// Null if the renders do not show one way of writing calls, or an opener that no prose would hold.
+// Null if the renders do not show one way of writing calls, or an opener that no prose would hold. What is
+// found reads every one of the renders as the call that it is.
 std::unique_ptr<const DerivedDialect> derive_dialect(const RenderedFixtures& fixtures);
 
 }  // namespace gezel::turn

@@ -27,6 +27,8 @@ std::unique_ptr<const DerivedDialect> derive(const Template& write) {
   const Members one = {{"gzqkey", "gzqvalue"}};
   f.text_message = message("gzqtext", {});
   f.one_argument = message("", {{"gzqname", one}});
+  f.number_argument = message("", {{"gzqname", {{"gzqkey", "90217"}}}});
+  f.number = 90217;
   f.two_arguments = message("", {{"gzqname", {{"gzqkey", "gzqvalue"}, {"gzqkex", "gzqvaluf"}}}});
   f.two_calls = message("", {{"gzqname", one}, {"gzqother", one}});
   return derive_dialect(f);

@@ -72,7 +72,7 @@ constexpr List<1> kApertusEnd = {"<|tools_suffix|>"};
 constexpr List<1> kCommandR = {"Action:"};
 constexpr List<1> kFunctionCalls = {"<function_calls>"};
 constexpr List<1> kFunctionCallsEnd = {"</function_calls>"};
-constexpr List<1> kGigachat = {"<|message_sep|>"};
+constexpr List<2> kGigachat = {"<|message_sep|>", "<|function_call|>"};
 constexpr List<3> kMuse = {" to=", "<atem:function_calls>", "<atem:invoke name=\""};
 constexpr List<1> kMuseEnd = {"</atem:function_calls>"};
 constexpr List<1> kSolar = {"<|tool_calls|>"};
@@ -284,6 +284,7 @@ Look check_guard(Guard guard, std::string_view text, std::size_t size, bool ende
       return fence ? begins(*fence, "```json", ended) : Look::wait;
     }
     case Guard::function_role: {
+      if (text.starts_with("<|function_call|>")) return Look::yes;
       const auto role = behind_space(rest, ended);
       return role ? begins(*role, "function call<|role_sep|>", ended) : Look::wait;
     }
@@ -300,12 +301,35 @@ Look check_guard(Guard guard, std::string_view text, std::size_t size, bool ende
 }
 
 std::span<const std::string_view> body_markers() {
-  static constexpr std::string_view kMarkers[] = {
-      "[ARGS]", "[CALL_ID]", "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>",
-      "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<|channel|>", "<|message|>", "<|constrain|>",
-      "<|start|>", "<|end|>", "<|call|>", "<|\"|>", "<escape>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
-      "<|open|>", "<|close|>", "<|sep|>", "｜DSML｜", "<|tool_call:begin|>", "<|tool_call:name|>", "<|tool_call:args|>",
-      "<|tool_call:end|>", "<|role_sep|>"};
+  static constexpr std::string_view kMarkers[] = {"[ARGS]",
+                                                  "[CALL_ID]",
+                                                  "<|tool_call_begin|>",
+                                                  "<|tool_call_argument_begin|>",
+                                                  "<|tool_call_end|>",
+                                                  "<｜tool▁call▁begin｜>",
+                                                  "<｜tool▁sep｜>",
+                                                  "<｜tool▁call▁end｜>",
+                                                  "<|channel|>",
+                                                  "<|message|>",
+                                                  "<|constrain|>",
+                                                  "<|start|>",
+                                                  "<|end|>",
+                                                  "<|call|>",
+                                                  "<|\"|>",
+                                                  "<escape>",
+                                                  "<arg_key>",
+                                                  "</arg_key>",
+                                                  "<arg_value>",
+                                                  "</arg_value>",
+                                                  "<|open|>",
+                                                  "<|close|>",
+                                                  "<|sep|>",
+                                                  "｜DSML｜",
+                                                  "<|tool_call:begin|>",
+                                                  "<|tool_call:name|>",
+                                                  "<|tool_call:args|>",
+                                                  "<|tool_call:end|>",
+                                                  "<|role_sep|>"};
   return kMarkers;
 }
 

@@ -27,7 +27,7 @@ enum class Guard : std::uint8_t {
   line_call,        // ws, then NAME `(`
   line_start_name,  // at the start of a line: NAME LF
   line_start_json,  // at the start of a line: LF and a fence of JSON
-  function_role,    // ws `function call<|role_sep|>`
+  function_role,    // of the opener `<|message_sep|>`: ws `function call<|role_sep|>`
   recipient,        // of the opener ` to=`: NAME `<|message|>` ws `<atem:`
 };
 
