@@ -73,8 +73,8 @@ class Writer {
     return arguments.size() <= kMostFreeOrder ? in_any_order(number, arguments) : in_order(number, arguments);
   }
 
-  // "aN" before the first argument and, where arguments are separated, "bN" behind it. Bit i of the
-  // parameter: argument i has been given.
+  // "aN": an argument and what comes behind it; bit i of the parameter: argument i has been given. "bN":
+  // behind an argument, where arguments are separated.
   std::string in_any_order(std::size_t number, const std::vector<ToolValues::Argument>& arguments) {
     std::string enough = "true";
     for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -84,19 +84,16 @@ class Writer {
     }
     const auto separator = text_.sequence(dialect_.separator);
     const bool separated = separator != "\"\"";
-    const auto rule = [&](std::string_view name, std::string_view before, std::string_view next) {
-      std::string alternatives = fmt::format("\"\" %if {}", enough);
-      for (std::size_t i = 0; i < arguments.size(); ++i) {
-        alternatives +=
-            fmt::format(" | {} {} {}::set_bit({}) %if bit_clear({})", before, arguments[i].rule, next, i, i);
-      }
-      rules_ += fmt::format("{}::_ : {}\n", name, alternatives);
-    };
-    const auto first = fmt::format("a{}", number);
-    const auto later = separated ? fmt::format("b{}", number) : first;
-    rule(first, "", later);
-    if (separated) rule(later, separator, later);
-    return first + "::0";
+    const auto next = fmt::format("{}{}", separated ? 'b' : 'a', number);
+    std::string one = separated ? std::string() : fmt::format("\"\" %if {}", enough);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      one += fmt::format("{}{} {}::set_bit({}) %if bit_clear({})", one.empty() ? "" : "|", arguments[i].rule,
+                         next, i, i);
+    }
+    rules_ += fmt::format("a{}::_ : {}\n", number, one);
+    if (!separated) return fmt::format("a{}::0", number);
+    rules_ += fmt::format("b{}::_ : \"\" %if {} | {} a{}::_\n", number, enough, separator, number);
+    return enough == "true" ? fmt::format("(a{}::0)?", number) : fmt::format("a{}::0", number);
   }
 
   std::string in_order(std::size_t number, const std::vector<ToolValues::Argument>& arguments) {

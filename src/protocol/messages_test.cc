@@ -38,7 +38,13 @@ prompt::GenerateRequest full_request() {
       {.role = prompt::Role::developer},
   };
   r.tools = {{"add", "{\"type\":\"function\",\"z\":1,\"a\":2}"}, {"sub", "{}"}};
-  r.tool_choice = prompt::ToolChoice::none;
+  r.tool_choice = prompt::ToolChoice::named;
+  r.tool_name = "add";
+  r.tool_policy = prompt::ToolPolicy::strict;
+  r.parallel_tool_calls = false;
+  r.output_format = {prompt::OutputFormat::Kind::json_schema, "{\"type\":\"object\"}"};
+  r.max_thinking_tokens = 66;
+  r.guards = false;
   r.template_kwargs = "{\"enable_thinking\":false}";
   r.reasoning_effort = "high";
   auto& s = r.sampling;
@@ -92,7 +98,7 @@ Step full_step() {
            {18'446'744'073'709'551'615u, "", 0, {}}}};
 }
 Done full_done() {
-  return {9, "length", 11, 12, 13, 14.25, 15.125, 16, 17, 18, 19};
+  return {9, "length", 11, 12, 13, 14.25, 15.125, 16, 17, 18, 19, 20, true};
 }
 Failed full_failed() {
   return {10,
@@ -111,7 +117,7 @@ Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};
 }
 Started full_started() {
-  return {2, 100, 90, true, {"a warning", "another"}};
+  return {2, 100, 90, true, {"a warning", "another"}, "gemma", true, {"strong:S12"}};
 }
 
 // ---- what a round trip must keep
@@ -178,7 +184,14 @@ TEST(Messages, ARequestComesBackWithEveryValueInItsField) {
   EXPECT_EQ(got.messages[1].content[1].kind, prompt::ContentPart::Kind::image);
   EXPECT_EQ(got.messages[2].tool_calls[0].arguments, sent.messages[2].tool_calls[0].arguments);
   EXPECT_EQ(got.tools[0].json, sent.tools[0].json);
-  EXPECT_EQ(got.tool_choice, prompt::ToolChoice::none);
+  EXPECT_EQ(got.tool_choice, prompt::ToolChoice::named);
+  EXPECT_EQ(got.tool_name, "add");
+  EXPECT_EQ(got.tool_policy, prompt::ToolPolicy::strict);
+  EXPECT_FALSE(got.parallel_tool_calls);
+  EXPECT_EQ(got.output_format.kind, prompt::OutputFormat::Kind::json_schema);
+  EXPECT_EQ(got.output_format.definition, sent.output_format.definition);
+  EXPECT_EQ(got.max_thinking_tokens, 66);
+  EXPECT_FALSE(got.guards);
   EXPECT_EQ(got.sampling.temperature, 0.1f);
   EXPECT_EQ(got.sampling.seed, 4'294'967'295u);
   EXPECT_EQ(got.sampling.logit_bias, sent.sampling.logit_bias);
@@ -217,8 +230,8 @@ TEST(Messages, TheWireFormIsAsSpecified) {
             "[{\"bytes\":\"62\",\"logprob\":-1.25},{\"bytes\":\"\",\"logprob\":\"-inf\"}]}]},"
             "{\"id\":18446744073709551615,\"text\":\"\",\"n\":0}]}");
   EXPECT_EQ(body_of(encode(full_done())),
-            "{\"id\":9,\"reason\":\"length\",\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":12,"
-            "\"cached_tokens\":13},"
+            "{\"id\":9,\"reason\":\"length\",\"repetition\":true,\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":12,"
+            "\"cached_tokens\":13,\"reasoning_tokens\":20},"
             "\"timings\":{\"prompt_ms\":14.25,\"predicted_ms\":15.125,\"prompt_n\":16,\"predicted_n\":17,"
             "\"draft_n\":18,"
             "\"draft_n_accepted\":19}}");

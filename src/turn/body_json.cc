@@ -18,10 +18,13 @@ namespace {
 constexpr std::size_t kMaxCallsBytes = 8 * kMaxArgumentBytes;
 constexpr std::size_t kMaxWord = 4096;  // keys, names and ids that are looked at
 
-class CallObjects final : public JsonEvents {
+class CallObjects final : public JsonEvents, public ArgumentsSoFar {
  public:
   CallObjects(BodyContext& c, const CallObjectsOptions& options)
-      : c_(c), options_(options), extent_(bounded(options.json), this) {}
+      : c_(c), options_(options), extent_(bounded(options.json), this) {
+    c_.book.read_by(this);
+  }
+  ~CallObjects() override { c_.book.read_by(nullptr); }
 
   // Reads what has arrived; nothing while the value is incomplete.
   std::optional<JsonStatus> read(Input& in) {
@@ -40,6 +43,16 @@ class CallObjects final : public JsonEvents {
   bool any_element() const { return elements_ > 0; }
   bool empty_array() const { return array_ && elements_ == 0 && !other_; }
   const std::string& name() const { return name_; }
+  json::object arguments_so_far() const override {
+    const JsonRead read = read_json(c_.in.view(), bounded(options_.json), TextEnd::cut);
+    const json::array* all = read.value.if_array();
+    const auto call = as_call_object(!all           ? read.value
+                                     : all->empty() ? json::value()
+                                                    : all->back(),
+                                     c_.book.names());
+    const json::object* arguments = call && call->arguments ? call->arguments->if_object() : nullptr;
+    return arguments ? *arguments : json::object();
+  }
   // Calls of a value that was read at once.
   void take_all(const json::value& value) {
     arguments_ = {};
@@ -245,18 +258,29 @@ Task<BodyEnd> read_call_objects(BodyContext& c, CallObjectsOptions options) {
       co_return BodyEnd::complete;
     }
   }
+  if (status == JsonStatus::truncated) {
+    if (!c.book.opened()) c.cut_name = calls.name();
+    co_return c.give_up(BodyEnd::truncated);
+  }
   c.in.skip(std::min(calls.extent().end(), text.size()));
-  if (status == JsonStatus::truncated && !c.book.opened()) c.cut_name = calls.name();
-  co_return c.give_up(status == JsonStatus::truncated ? BodyEnd::truncated : BodyEnd::malformed);
+  co_return c.give_up(BodyEnd::malformed);
 }
 
 namespace {
 
 // The events of arguments that are a value of their own.
-class ArgumentEvents final : public JsonEvents {
+class ArgumentEvents final : public JsonEvents, public ArgumentsSoFar {
  public:
   ArgumentEvents(BodyContext& c, const JsonOptions& json)
-      : extent_(json, this), live_(c.book, c.in, extent_, json) {}
+      : c_(c), json_(json), extent_(json, this), live_(c.book, c.in, extent_, json) {
+    c_.book.read_by(this);
+  }
+  ~ArgumentEvents() override { c_.book.read_by(nullptr); }
+  json::object arguments_so_far() const override {
+    const JsonRead read = read_json(c_.in.view(), json_, TextEnd::cut);
+    const json::object* arguments = read.value.if_object();
+    return arguments ? *arguments : json::object();
+  }
 
   std::optional<JsonStatus> read(Input& in, TextEnd end) {
     const std::string_view text = in.view();
@@ -295,6 +319,8 @@ class ArgumentEvents final : public JsonEvents {
     if (live_.inside()) live_.scalar(at, end);
   }
 
+  BodyContext& c_;
+  JsonOptions json_;
   JsonExtent extent_;
   LiveJson live_;
   std::size_t fed_ = 0;
@@ -314,9 +340,10 @@ Task<BodyEnd> read_json_arguments(BodyContext& c, JsonOptions json) {
       [&](Input& in) -> std::optional<JsonStatus> { return events.read(in, c.text_end()); });
   const std::string_view text = c.in.view();
   const std::size_t size = std::min(events.extent().end(), text.size());
-  if (status == JsonStatus::truncated || status == JsonStatus::malformed) {
+  if (status == JsonStatus::truncated) co_return c.give_up(BodyEnd::truncated);
+  if (status == JsonStatus::malformed) {
     c.in.skip(size);
-    co_return c.give_up(status == JsonStatus::truncated ? BodyEnd::truncated : BodyEnd::malformed);
+    co_return c.give_up(BodyEnd::malformed);
   }
   JsonOptions whole = json;
   whole.closers = {};

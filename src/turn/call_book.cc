@@ -230,6 +230,18 @@ void CallBook::abandon(CallOutcome outcome, std::string_view raw) {
 void CallBook::give_up(CallOutcome outcome, std::string_view raw) {
   if (outcome == CallOutcome::truncated) {
     add_bounded(truncated_names, tool_ ? tool_->name : wanted_);
+    if (tool_ && reader_) {
+      Call call;
+      call.id = announced_ ? id_ : std::string();
+      call.engine_id = engine_id_;
+      call.name = tool_->name;
+      call.arguments = reader_->arguments_so_far();
+      call.provenance.source = source_;
+      call.provenance.truncated = true;
+      call.provenance.coerced = !coerce_arguments(call.arguments, *tool_).empty();
+      call.arguments_text = compact_json(call.arguments);
+      add_bounded(cut, std::move(call));
+    }
   } else {
     ++malformed_count;
     report(tool_ ? tool_->name : wanted_, raw);

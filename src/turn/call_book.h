@@ -57,6 +57,16 @@ struct ParseFlags {
   bool operator==(const ParseFlags&) const = default;
 };
 
+// Whoever reads the arguments of the open call.
+class ArgumentsSoFar {
+ public:
+  // What has arrived of them; a string that is not complete as far as it is there.
+  virtual json::object arguments_so_far() const = 0;
+
+ protected:
+  ~ArgumentsSoFar() = default;
+};
+
 class CallBook {
  public:
   struct Options {
@@ -77,6 +87,8 @@ class CallBook {
   const std::string& wanted_name() const { return wanted_; }          // of the open call, as written
   const ToolSchema* tool() const { return open_ ? tool_ : nullptr; }  // of the open call; null: unknown
   bool streaming() const { return open_ && announced_; }              // the open call was announced
+  // Who reads the arguments from now on; null: nobody. Must outlive the reading.
+  void read_by(const ArgumentsSoFar* reader) { reader_ = reader; }
   // The next fragment of the arguments; kept back if the call was not announced.
   void send(std::string_view fragment);
   const std::string& sent() const { return sent_; }
@@ -112,6 +124,7 @@ class CallBook {
   std::vector<Call> calls;
   std::vector<int> indexes;  // of each call: the number of its events
   std::vector<std::string> unknown_names, truncated_names;
+  std::vector<Call> cut;  // of known tools, with the arguments as far as they arrived
   int malformed_count = 0;
   std::vector<Unparsed> unparsed;
   std::vector<Abandoned> abandoned;
@@ -134,6 +147,7 @@ class CallBook {
   bool dropped_ = false;                        // a call beyond a limit
 
   // The open call.
+  const ArgumentsSoFar* reader_ = nullptr;
   bool open_ = false;
   bool announced_ = false;
   Source source_;

@@ -28,7 +28,15 @@ std::size_t trailing_break(std::string_view text) {
 
 }  // namespace
 
-ArgumentsWriter::ArgumentsWriter(CallBook& book) : book_(book), root_(root_position(book.tool())) {}
+ArgumentsWriter::ArgumentsWriter(CallBook& book) : book_(book), root_(root_position(book.tool())) {
+  book_.read_by(this);
+}
+
+json::object ArgumentsWriter::arguments_so_far() const {
+  json::object arguments = arguments_;
+  if (open_) arguments.insert_or_assign(key_, value_text(false));
+  return arguments;
+}
 
 void ArgumentsWriter::write(std::string_view fragment) {
   text_ += fragment;
@@ -51,6 +59,7 @@ void ArgumentsWriter::begin_value(std::string_view key, MarkupValue kind) {
   begin_member(key);
   raw_.clear();
   kind_ = kind;
+  open_ = true;
   json_ = false;
   sent_ = 0;
   live_ = (position_.types & kStringType) != 0;
@@ -60,7 +69,8 @@ void ArgumentsWriter::begin_value(std::string_view key, MarkupValue kind) {
 void ArgumentsWriter::begin_json_value(std::string_view key) {
   begin_member(key);
   raw_.clear();
-  json_ = true;
+  kind_ = MarkupValue::verbatim;
+  open_ = json_ = true;
   live_ = false;
 }
 
@@ -72,21 +82,27 @@ bool ArgumentsWriter::part(std::string_view text) {
   return true;
 }
 
-// Writes what is certain of a string: all but a line break at the end that may turn out to be the markup's.
-void ArgumentsWriter::send_value(bool complete) {
+// The value without the line breaks that are the markup's. Before its end that includes one that may be.
+std::string_view ArgumentsWriter::value_text(bool complete) const {
   std::string_view value = raw_;
-  if (kind_ == MarkupValue::trimmed_line) {
-    if (value == "\r" && !complete) return;
-    value.remove_prefix(value.starts_with("\r\n") ? 2 : value.starts_with('\n') ? 1 : 0);
-    if (!complete && value.ends_with('\r')) value.remove_suffix(1);
-    value.remove_suffix(trailing_break(value));
-  }
+  if (kind_ != MarkupValue::trimmed_line) return value;
+  if (value == "\r" && !complete) return {};
+  value.remove_prefix(value.starts_with("\r\n") ? 2 : value.starts_with('\n') ? 1 : 0);
+  if (!complete && value.ends_with('\r')) value.remove_suffix(1);
+  value.remove_suffix(trailing_break(value));
+  return value;
+}
+
+// Writes what is certain of a string.
+void ArgumentsWriter::send_value(bool complete) {
+  const std::string_view value = value_text(complete);
   if (value.size() <= sent_) return;
   write(escaped(value.substr(sent_)));
   sent_ = value.size();
 }
 
 void ArgumentsWriter::end_value() {
+  open_ = false;
   json::value value;
   if (JsonRead read; json_ && (read = read_json(trimmed(raw_))).status == JsonStatus::complete) {
     value = std::move(read.value);

@@ -18,10 +18,13 @@ namespace gezel::turn {
 // Arguments of markup dialects: members come with a key and a value that is text or JSON, and the final text
 // is compact JSON. Values of parameters that may be strings are sent while they arrive, others when they are
 // complete.
-class ArgumentsWriter {
+class ArgumentsWriter final : public ArgumentsSoFar {
  public:
   // A call must be open in `book`; the writer closes it.
   explicit ArgumentsWriter(CallBook& book);
+  ArgumentsWriter(const ArgumentsWriter&) = delete;
+  ArgumentsWriter& operator=(const ArgumentsWriter&) = delete;
+  ~ArgumentsWriter() { book_.read_by(nullptr); }
 
   // A value given as text, in parts. False: the call has more than kMaxArgumentBytes.
   void begin_value(std::string_view key, MarkupValue kind);
@@ -37,11 +40,13 @@ class ArgumentsWriter {
 
   bool has(std::string_view key) const;  // after matching with the schema
   std::size_t size() const { return arguments_.size(); }
+  json::object arguments_so_far() const override;
   // All members are there: closes the call.
   void close(TextSpan span, std::string_view raw, int repair = 0);
 
  private:
   void begin_member(std::string_view key);
+  std::string_view value_text(bool complete) const;
   void send_value(bool complete);
   void fit(json::value& value);
   void write(std::string_view fragment);
@@ -58,6 +63,7 @@ class ArgumentsWriter {
   std::string raw_;
   MarkupValue kind_ = MarkupValue::verbatim;
   SchemaPosition position_;
+  bool open_ = false;
   bool json_ = false;
   bool live_ = false;
   std::size_t sent_ = 0;  // bytes of the value that were written

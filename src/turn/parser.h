@@ -69,6 +69,9 @@ struct Message {
   // Calls that do not run.
   std::vector<std::string> unknown;    // names that no tool has
   std::vector<std::string> truncated;  // the text ended inside; empty names where none was complete
+  // Of those, the calls of known tools, with the arguments as far as they arrived: for the one exception that
+  // writes them (11.6.7). Never to be executed as they are.
+  std::vector<Call> cut;
   int malformed = 0;
   std::vector<Unparsed> unparsed;    // unknown and malformed, for a caller with a recovery of its own
   std::vector<Abandoned> abandoned;  // announced in the stream, and truncated or malformed

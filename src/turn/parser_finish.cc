@@ -108,6 +108,7 @@ void Parser::Impl::take_calls(Message& message) {
   message.indexes = std::move(book.indexes);
   message.unknown = std::move(book.unknown_names);
   message.truncated = std::move(book.truncated_names);
+  message.cut = std::move(book.cut);
   message.malformed = book.malformed_count;
   message.unparsed = std::move(book.unparsed);
   message.abandoned = std::move(book.abandoned);

@@ -366,6 +366,23 @@ TEST(ParserReport, WhatDoesNotRunIsReturnedAsItWasWritten) {
                                                      {"", "<tool_call>oops, nothing here</tool_call>"}}));
 }
 
+TEST(ParserReport, CutCallsShowWhatArrived) {
+  const std::string arrived = R"({"path":"a.txt","content":"hel"})";
+  for (const std::string_view text :
+       {R"(<tool_call>{"name":"write_file","arguments":{"path":"a.txt","content":"hel)",
+        R"([TOOL_CALLS]write_file[ARGS]{"path": "a.txt", "content": "hel)",
+        "<function=write_file><parameter=path>\na.txt\n</parameter><parameter=content>\nhel",
+        "<tool_call>write_file<arg_key>path</arg_key><arg_value>a.txt</arg_value><arg_key>content</"
+        "arg_key><arg_value>hel",
+        "<|tool_call>call:write_file{path:<|\"|>a.txt<|\"|>,content:<|\"|>hel"}) {
+    const Message message = parse_message(text, with_tools(), FinishReason::length);
+    EXPECT_EQ(message.truncated, (Lines{"write_file"})) << text;
+    ASSERT_EQ(message.cut.size(), 1u) << text;
+    EXPECT_EQ(message.cut[0].arguments_text, arrived) << text;
+    EXPECT_TRUE(message.cut[0].provenance.truncated);
+  }
+}
+
 TEST(ParserReport, FlagsSayWhatCallsWereRecoveredFrom) {
   EXPECT_TRUE(parse_message("add(a=1, b=2)", with_tools()).flags.prose_repaired);
   EXPECT_TRUE(parse_message("<ping/>", with_tools()).flags.xml_tag_repaired);
@@ -390,6 +407,30 @@ TEST(ParserReport, PlanningProseMovesToTheReasoningWhereTheBehaviourSaysSo) {
   const Message message = parse_message(text, options);
   EXPECT_EQ(message.reasoning, "Let me think about it.\n\nStep 1: ping.");
   EXPECT_EQ(message.content, "Pinging.");
+}
+
+// --- framing
+
+TEST(ParserFraming, AnEngineThatKnowsControlWordsByIdLeavesThemAsText) {
+  ParserOptions options;
+  options.scrub_framing = false;
+  EXPECT_EQ(parse_message("Write <|im_end|> here.", options).content, "Write <|im_end|> here.");
+}
+
+TEST(ParserFraming, WhatFramesTheMessagesOfAFamilyIsRemovedAllTheSame) {
+  const auto content = [](Family family, std::string_view text) {
+    ParserOptions options;
+    options.family = family;
+    options.scrub_framing = false;
+    return parse_message(text, options).content;
+  };
+  EXPECT_EQ(
+      content(Family::kimi_k3, "<|open|>response<|sep|>Hi<|close|>response<|sep|><|close|>message<|sep|>"),
+      "Hi");
+  EXPECT_EQ(content(Family::muse, " to=user<|message|>Hi"), "Hi");
+  EXPECT_EQ(content(Family::solar, "<|content|>Hi"), "Hi");
+  EXPECT_EQ(content(Family::granite, "<response>Hi</response>"), "Hi");
+  EXPECT_EQ(content(Family::other, "<|START_RESPONSE|>Hi<|END_RESPONSE|>"), "Hi");
 }
 
 // --- limits

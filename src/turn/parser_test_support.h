@@ -118,6 +118,8 @@ inline std::string describe(const Message& message) {
   out += "unknown: " + list(message.unknown) + "\ntruncated: " + list(message.truncated) +
          "\nmalformed: " + std::to_string(message.malformed) + "\nrepairs: " + list(message.repairs) + "\n";
   for (const Unparsed& text : message.unparsed) out += "unparsed: " + text.name + " " + text.text + "\n";
+  for (const Call& call : message.cut)
+    out += "cut: " + call.id + " " + call.name + " " + call.arguments_text + "\n";
   for (const Abandoned& call : message.abandoned) {
     out += "abandoned: " + std::to_string(call.index) + " " + call.name + " " + call.arguments + "\n";
   }

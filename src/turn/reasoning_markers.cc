@@ -52,16 +52,11 @@ constexpr auto kRows = std::to_array<ReasoningMarkers>({
     framed(family_row(13, Family::solar, "<|think|>", "<|end|>")),
 });
 
-constexpr auto kFramingWords = std::to_array<std::string_view>(
+constexpr auto kControlWords = std::to_array<std::string_view>(
     {"eos", "bos", "pad", "unk", "mask", "turn", "tool_response", "start_of_turn", "end_of_turn", "im_start",
      "im_end", "eot_id", "eom_id", "end"});
 
-struct FamilyToken {
-  Family family;
-  std::string_view token;
-};
-// Family::other: of every family.
-constexpr auto kFamilyFraming = std::to_array<FamilyToken>({
+constexpr auto kFamilyFraming = std::to_array<FamilyFraming>({
     {Family::other, "<|START_TEXT|>"},
     {Family::other, "<|END_TEXT|>"},
     {Family::other, "<|START_RESPONSE|>"},
@@ -119,19 +114,19 @@ std::span<const std::string_view> lone_call_closers() {
   return kLoneCallClosers;
 }
 
-std::vector<std::string> framing_tokens(Family family) {
-  std::vector<std::string> tokens;
-  for (const std::string_view word : kFramingWords) {
+std::span<const FamilyFraming> family_framing() {
+  return kFamilyFraming;
+}
+
+std::vector<std::string> control_words() {
+  std::vector<std::string> words;
+  for (const std::string_view word : kControlWords) {
     for (const std::string_view open : {"<", "<|"}) {
-      for (const std::string_view close : {">", "|>"}) {
-        tokens.push_back(std::string(open).append(word).append(close));
-      }
+      for (const std::string_view close : {">", "|>"})
+        words.push_back(std::string(open).append(word).append(close));
     }
   }
-  for (const FamilyToken& own : kFamilyFraming) {
-    if (own.family == Family::other || own.family == family) tokens.emplace_back(own.token);
-  }
-  return tokens;
+  return words;
 }
 
 bool ends_inside_reasoning(std::string_view text) {

@@ -36,9 +36,15 @@ struct ReasoningMarkers {
 // Rows 1 to 13; a row with several closers stands several times.
 std::span<const ReasoningMarkers> reasoning_markers();
 
-// Chat-control tokens that are removed from what a model writes (section 3.3.7): the words every family may
-// leak, and the markers of `family`.
-std::vector<std::string> framing_tokens(Family family);
+// Chat-control words that any family may leak, in all spellings (section 3.3.7).
+std::vector<std::string> control_words();
+// What the messages of a family have around reasoning and answer: removed like the words, and part of the
+// text that the engine must not leave out. Family::other: of every family.
+struct FamilyFraming {
+  Family family = Family::other;
+  std::string_view token;
+};
+std::span<const FamilyFraming> family_framing();
 // Closers of calls that are removed as well where tools were offered: there their opener is missing.
 std::span<const std::string_view> lone_call_closers();
 

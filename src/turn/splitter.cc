@@ -48,8 +48,13 @@ Splitter::Splitter(const SplitterOptions& options, bool inside)
       if (dialect.family == Family::other) add_dialect(dialect);
     }
   }
+  for (const FamilyFraming& framing : family_framing()) {
+    if (framing.family == Family::other || framing.family == options.family) {
+      add(framing.token, {}, false, true, true);
+    }
+  }
   if (options.scrub_framing) {
-    for (const std::string& token : framing_tokens(options.family)) add(token, {}, false, true, true);
+    for (const std::string& word : control_words()) add(word, {}, false, true, true);
   }
   if (options.calls) {
     // Where openers do not end reasoning, a closer inside it is not alone.

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "turn/reasoning_markers.h"
+#include "worker/constraint_vocabulary.h"
 #include "worker/tool_block.h"
 
 namespace gezel::worker {
@@ -65,14 +66,7 @@ Constraints::Constraints(ConstraintsOptions options, const llama::Vocab& vocab, 
 
 Result<std::shared_ptr<const grammar::Vocabulary>> Constraints::vocabulary() {
   if (vocabulary_) return vocabulary_;
-  grammar::VocabularySource source;
-  source.size = vocab_.size();
-  source.token = [this](grammar::Token token) {
-    return grammar::TokenText{vocab_.piece(token, true), vocab_.is_control(token)};
-  };
-  source.end_of_generation = vocab_.end_of_generation();
-  source.tokenize = [this](std::string_view text) { return vocab_.tokenize(text, false, false); };
-  GEZEL_TRY(vocabulary_, grammar::Vocabulary::create(source));
+  GEZEL_TRY(vocabulary_, constraint_vocabulary(vocab_));
   return vocabulary_;
 }
 

@@ -25,6 +25,9 @@ bool is_part_of_a_marker(std::string_view name) {
   for (const auto name_in_body : turn::body_markers()) {
     if (holds(name_in_body)) return true;
   }
+  for (const auto& framing : turn::family_framing()) {
+    if (holds(framing.token)) return true;
+  }
   return false;
 }
 
