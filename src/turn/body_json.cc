@@ -46,10 +46,8 @@ class CallObjects final : public JsonEvents, public ArgumentsSoFar {
   json::object arguments_so_far() const override {
     const JsonRead read = read_json(c_.in.view(), bounded(options_.json), TextEnd::cut);
     const json::array* all = read.value.if_array();
-    const auto call = as_call_object(!all           ? read.value
-                                     : all->empty() ? json::value()
-                                                    : all->back(),
-                                     c_.book.names());
+    if (all && all->empty()) return {};
+    const auto call = as_call_object(all ? all->back() : read.value, c_.book.names());
     const json::object* arguments = call && call->arguments ? call->arguments->if_object() : nullptr;
     return arguments ? *arguments : json::object();
   }

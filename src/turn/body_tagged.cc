@@ -102,7 +102,7 @@ Task<BodyEnd> tagged_body(BodyContext& c) {
     const std::string_view text = in.view();
     std::size_t at = 0;
     bool same_line = true;
-    while (at < text.size() && is_space(text[at])) same_line = same_line && text[at++] != '\n';
+    for (; at < text.size() && is_space(text[at]); ++at) same_line = same_line && text[at] != '\n';
     const std::size_t begin = at;
     while (at < text.size() && at - begin < kMaxName && is_name_char(text[at])) ++at;
     constexpr std::string_view kEnd = "</arg_key>";
