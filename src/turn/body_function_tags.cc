@@ -95,7 +95,9 @@ Task<BodyEnd> param_form_body(BodyContext& c) {
   static constexpr std::array<ValueStop, 1> kDataStop = {{{.text = "]]>"}}};
   co_await c.in.literal("<function name=\"");
   const std::optional<std::string> name = co_await c.in.until("\"", "\n<");
-  if (!name || !co_await c.in.literal(">")) co_return c.give_up(BodyEnd::malformed);
+  if (!name || !co_await c.in.literal(">")) {
+    co_return c.give_up(c.in.ended() ? BodyEnd::truncated : BodyEnd::malformed);
+  }
   c.book.open(strong(4), *name, {});
   ArgumentsWriter writer(c.book);
   for (;;) {

@@ -176,14 +176,17 @@ std::optional<std::string_view> behind_space(std::string_view text, bool ended) 
   return text.substr(static_cast<std::size_t>(end - bounded.begin()));
 }
 
-Look name_then(std::string_view text, std::string_view after, bool ended) {
-  if (text.empty()) return ended ? Look::no : Look::wait;
+// NAME and `after`. What the end of the text cuts was going to be one.
+Look name_then(std::string_view text, std::string_view after, bool ended, bool cut_counts = false) {
+  const Look cut = !ended ? Look::wait : cut_counts ? Look::yes : Look::no;
+  if (text.empty()) return cut;
   if (!is_name_start(text.front())) return Look::no;
   const std::string_view bounded = text.substr(0, kMaxName + 1);
   const auto end = std::ranges::find_if_not(bounded, is_name_char);
   const auto size = static_cast<std::size_t>(end - bounded.begin());
   if (size > kMaxName) return Look::no;
-  return begins(text.substr(size), after, ended);
+  if (text.substr(size).starts_with(after)) return Look::yes;
+  return after.starts_with(text.substr(size)) ? cut : Look::no;
 }
 
 constexpr std::size_t kMaxNamespace = 32;
@@ -261,12 +264,12 @@ Look check_guard(Guard guard, std::string_view text, std::size_t size, bool ende
     case Guard::none:
       return Look::yes;
     case Guard::function_name:
-      return name_then(rest, ">", ended);
+      return name_then(rest, ">", ended, true);
     case Guard::quoted_name:
-      return name_then(rest, "\">", ended);
+      return name_then(rest, "\">", ended, true);
     case Guard::invoke:
       // The opener is the wrapper, or itself the invoke tag.
-      if (text[size - 1] == '"') return name_then(rest, "\"", ended);
+      if (text[size - 1] == '"') return name_then(rest, "\"", ended, true);
       return first_of(behind_space(rest, ended), "", true, ended);
     case Guard::calls:
       return first_of(behind_space(rest, ended), "[{", true, ended);
