@@ -11,11 +11,18 @@ add_library(gezel_pch OBJECT "${CMAKE_BINARY_DIR}/pch.cc")
 target_link_libraries(gezel_pch PUBLIC Boost::headers fmt::fmt Threads::Threads)
 target_compile_definitions(gezel_pch PUBLIC BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE SPDLOG_FMT_EXTERNAL)
 target_include_directories(gezel_pch PUBLIC "${CMAKE_SOURCE_DIR}/src")
-target_precompile_headers(gezel_pch PUBLIC
+set(gezel_pch_headers
   <algorithm> <chrono> <cstdint> <expected> <filesystem> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <unordered_map> <variant> <vector>
   <boost/asio/awaitable.hpp> <boost/asio/co_spawn.hpp> <boost/asio/detached.hpp> <boost/asio/io_context.hpp>
   <boost/asio/steady_timer.hpp> <boost/asio/use_awaitable.hpp> <boost/json.hpp> <fmt/format.h>)
+target_precompile_headers(gezel_pch PUBLIC ${gezel_pch_headers})
+# The same for tests, which read GoogleTest besides.
+add_library(gezel_test_pch OBJECT "${CMAKE_BINARY_DIR}/pch.cc")
+target_link_libraries(gezel_test_pch PUBLIC Boost::headers fmt::fmt Threads::Threads GTest::gmock)
+target_compile_definitions(gezel_test_pch PUBLIC BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE SPDLOG_FMT_EXTERNAL)
+target_include_directories(gezel_test_pch PUBLIC "${CMAKE_SOURCE_DIR}/src")
+target_precompile_headers(gezel_test_pch PUBLIC ${gezel_pch_headers} <gmock/gmock.h> <gtest/gtest.h>)
 
 function(gezel_module name)
   cmake_parse_arguments(arg "" "" "DEPS;LIBS" ${ARGN})
@@ -42,13 +49,14 @@ function(gezel_module name)
   if(tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE gezel_${name} GTest::gmock_main)
-    target_precompile_headers(${name}_test REUSE_FROM gezel_pch)
+    target_precompile_headers(${name}_test REUSE_FROM gezel_test_pch)
     target_compile_definitions(${name}_test PRIVATE GEZEL_TESTDATA="${CMAKE_SOURCE_DIR}/testdata")
     add_test(NAME ${name} COMMAND ${name}_test)
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
   endif()
   if(benches)
-    add_executable(${name}_bench ${benches})
+    # Built when asked for: nothing runs them by itself.
+    add_executable(${name}_bench EXCLUDE_FROM_ALL ${benches})
     target_link_libraries(${name}_bench PRIVATE gezel_${name} benchmark::benchmark_main)
     target_precompile_headers(${name}_bench REUSE_FROM gezel_pch)
   endif()

@@ -9,7 +9,7 @@ namespace gezel::cli {
 namespace {
 
 constexpr std::array kCommands{&kRun,  &kChat, &kModels,     &kImport, &kServe,      &kPs,
-                               &kStop, &kKey,  &kQuarantine, &kDoctor, &kCompletion, &kComplete};
+                               &kStop, &kKey,  &kQuarantine, &kDoctor, &kParse, &kCompletion, &kComplete};
 
 constexpr std::array kCommonFlags{
     Flag{.name = "--home",

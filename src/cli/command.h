@@ -72,7 +72,7 @@ struct Command {
 };
 
 extern const Command kServe, kRun, kChat, kModels, kImport, kPs, kStop, kKey, kQuarantine, kDoctor,
-    kCompletion, kComplete;
+    kParse, kCompletion, kComplete;
 
 // Whether the home is known and can be read. Errors: `no_home`, `home_unreadable`.
 Result<> check_home(const Environment& env);

@@ -476,5 +476,45 @@ TEST(ExitCode, FollowsTheErrorsCode) {
   EXPECT_EQ(code("anything_else"), kFailure);
 }
 
+std::string written(const TestWorld& world, std::string_view text) {
+  const auto file = world.env.home / "tools.json";
+  std::ofstream(file) << text;
+  return file.string();
+}
+
+TEST(Parse, ShowsReasoningContentAndCallsWithWhereTheyCameFrom) {
+  TestWorld world;
+  world.pipe_in("<think>hm</think>Sure. <tool_call>{'name': 'add', 'arguments': {'a': 1}}</tool_call>");
+  const auto tools = written(world, R"([{"type":"function","function":{"name":"add"}}])");
+  EXPECT_EQ(world.run({"parse", "--tools", tools}), kOk);
+  EXPECT_THAT(world.out.str(), AllOf(HasSubstr("reasoning\nhm\n"), HasSubstr("content\nSure.\n"),
+                                     HasSubstr("call add (strong:S1, repaired to R6)\n{\"a\":1}\n"),
+                                     HasSubstr("repairs\n- ")));
+}
+
+TEST(Parse, TellsEveryEventAsJson) {
+  TestWorld world;
+  world.pipe_in("<think>hm</think>Yes.");
+  EXPECT_EQ(world.run({"parse", "--json"}), kOk);
+  const auto parsed = parse_json(world.out.str());
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->at("reasoning"), "hm");
+  EXPECT_EQ(parsed->at("content"), "Yes.");
+  EXPECT_EQ(parsed->at("events").at(0).at("event"), "reasoning");
+}
+
+TEST(Parse, NamesAFamilyThatDoesNotExist) {
+  TestWorld world;
+  EXPECT_EQ(world.run({"parse", "--family", "nobody"}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("no family 'nobody'"));
+}
+
+TEST(Parse, SaysWhatAToolsFileMustHold) {
+  TestWorld world;
+  world.pipe_in("x");
+  EXPECT_EQ(world.run({"parse", "--tools", written(world, "{}")}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("JSON array"));
+}
+
 }  // namespace
 }  // namespace gezel::cli
