@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 "$ROOT/scripts/packages.sh" test
 "$ROOT/scripts/fetch.sh" llama
 "$ROOT/scripts/fetch.sh" models
+"$ROOT/scripts/fetch.sh" suite
 "$ROOT/scripts/build.sh"
 "$BUILD/release/bin/gezel-engine" --self-test >"$BUILD/self-test.json" || die "the engine computes wrong on this machine; see $BUILD/self-test.json"
 

@@ -47,6 +47,13 @@ json::array functions_of(const std::vector<prompt::Tool>& tools) {
   return out;
 }
 
+Result<> check_tools(const std::vector<prompt::Tool>& tools, std::vector<std::string>& warnings) {
+  grammar::ToolSet set;
+  GEZEL_TRY(set.tools, grammar::walk_tools(functions_of(tools), warnings));
+  set.dialect = "hermes";  // any that carries whole schemas: how calls are spelled is the model's business
+  return grammar::settle_tools(set, warnings);
+}
+
 }  // namespace
 
 bool has_constraints(const prompt::GenerateRequest& request) {
@@ -61,10 +68,10 @@ ApiResult<std::vector<std::string>> check_constraints(const prompt::GenerateRequ
     for (const auto& warning : prepared->warnings) warnings.push_back("response_format: " + warning);
   }
   if (!request.tools.empty()) {
-    const auto walked = grammar::walk_tools(functions_of(request.tools), warnings);
-    if (!walked) {
+    const auto checked = check_tools(request.tools, warnings);
+    if (!checked) {
       return std::unexpected(
-          invalid_request("invalid_tool_schema", "tools: " + walked.error().message, walked.error().param));
+          invalid_request("invalid_tool_schema", "tools: " + checked.error().message, checked.error().param));
     }
   }
   return warnings;

@@ -31,7 +31,7 @@ constexpr std::array kPanics = {
     PanicRow{"host-out-of-memory", "std::bad_alloc|cannot allocate memory|enomem|failed to allocate buffer",
              "", "", 3},
     PanicRow{"missing-library", "error while loading shared libraries|symbol lookup error", "", "", 3},
-    PanicRow{"template-overrun", "chat template or tokenizer ran away", "", "", 3},  // said by our worker
+    PanicRow{kTemplateOverrun, "chat template or tokenizer ran away", "", "", 3},
     PanicRow{"assertion-failed", "ggml_assert|assert failed|assertion failed|assertion `", "", "", 2},
     PanicRow{"cuda-error", "cuda error:", "", "", 1},
 };
@@ -116,8 +116,8 @@ bool counts_as_strike(const ExitSnapshot& snapshot) {
   if (!unexpected(snapshot) || out_of_memory(snapshot)) return false;
   const bool by_signal = snapshot.status && snapshot.status->signal != 0;
   // We send SIGKILL to a process that went silent or talked nonsense, which is its own doing.
-  const bool ours = snapshot.panic_kind == kHeartbeatLost || snapshot.panic_kind == kProtocolViolation ||
-                    snapshot.panic_kind == kStuck;
+  constexpr std::array kOurs = {kHeartbeatLost, kProtocolViolation, kStuck, kTemplateOverrun};
+  const bool ours = std::ranges::find(kOurs, snapshot.panic_kind) != kOurs.end();
   if (by_signal && snapshot.status->signal == SIGKILL && !ours) return false;
   return by_signal || !snapshot.panic_kind.empty();
 }

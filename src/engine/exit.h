@@ -21,6 +21,8 @@ std::string_view stop_reason_name(StopReason reason);
 // Kinds that we conclude ourselves rather than read from a line.
 inline constexpr std::string_view kHeartbeatLost = "heartbeat-lost";
 inline constexpr std::string_view kStuck = "stuck";  // alive, but a request does not get on
+// A template or tokenizer could not be stopped. Our worker says so, in a frame or in its last line.
+inline constexpr std::string_view kTemplateOverrun = "template-overrun";
 inline constexpr std::string_view kProtocolViolation = "protocol-violation";
 inline constexpr std::string_view kConnectionLost = "connection-lost";
 

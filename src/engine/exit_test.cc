@@ -73,7 +73,8 @@ TEST(ExitSnapshot, TellsAnIllegalInstructionAndAKillFromTheSignal) {
 TEST(ExitSnapshot, StrikesAreCrashesThatMemoryAndPlansDoNotExplain) {
   EXPECT_TRUE(counts_as_strike(ended({0, SIGSEGV})));
   EXPECT_TRUE(counts_as_strike(ended({1, 0}, "assertion-failed")));
-  EXPECT_TRUE(counts_as_strike(ended({0, SIGKILL}, std::string(kHeartbeatLost))));
+  for (const auto kind : {kHeartbeatLost, kProtocolViolation, kStuck, kTemplateOverrun})
+    EXPECT_TRUE(counts_as_strike(ended({0, SIGKILL}, std::string(kind)))) << kind;
   EXPECT_FALSE(counts_as_strike(ended({1, 0})));
   EXPECT_FALSE(counts_as_strike(ended({0, SIGKILL})));
   EXPECT_FALSE(counts_as_strike(ended({0, SIGABRT}, "host-out-of-memory")));
@@ -86,7 +87,7 @@ TEST(ExitSnapshot, OnlyACrashOfItsOwnMayBeARequestsDoing) {
   EXPECT_FALSE(may_be_a_requests_doing(ended({0, SIGABRT}, "host-out-of-memory")));
   EXPECT_FALSE(may_be_a_requests_doing(ended({0, SIGKILL}, std::string(kHeartbeatLost))));
   EXPECT_FALSE(may_be_a_requests_doing(ended({0, SIGTERM})));
-  EXPECT_FALSE(may_be_a_requests_doing(ended({7, 0}, "template-overrun")));
+  EXPECT_FALSE(may_be_a_requests_doing(ended({7, 0}, std::string(kTemplateOverrun))));
 }
 
 TEST(ExitSnapshot, ABuildThatCannotRunHereIsRecognised) {

@@ -28,9 +28,9 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
                  },
              .used = [this] { mark_used(); },
              .left = [this] { abort_start_if_unwanted(); },
-             .stuck =
-                 [this](std::string reason) {
-                   if (launch_) launch_->kill(engine::kStuck, std::move(reason));
+             .broken =
+                 [this](std::string_view panic_kind, std::string reason) {
+                   if (launch_) launch_->kill(panic_kind, std::move(reason));
                  }}),
       log_(parts_.pool, options_.home, parts_.clock, model_id_),
       incidents_(options_.home / "logs"),

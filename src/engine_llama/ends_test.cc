@@ -183,16 +183,30 @@ TEST_F(Ends, ARunawayTemplateFailsItsOwnRequestAndTheOthersAreTriedAgain) {
   const auto sent = worker().take_requests();
   worker().started(sent[1]);
   worker().prefill(sent[1], 0, 12);
-  worker().print("{\"msg\":\"chat template or tokenizer ran away\",\"reason\":\"it took too long\"}\n");
-  worker().failed(sent[0], "model-invalid", "The model's chat template did not end within 30 s");
-  worker().exit({7, 0});
+  protocol::Failed last;
+  last.id = sent[0];
+  last.kind = protocol::kOverrunKind;
+  last.code = "model-invalid";
+  last.message = "The model's chat template did not end within 30 s";
+  worker().say(protocol::encode(last));
   settle();
+  EXPECT_EQ(launches(), 2U);
   read(hostile);
   EXPECT_EQ(hostile.failure(), "model-invalid");
-  EXPECT_EQ(string_or(incidents().at(0), "panicKind"), "template-overrun");
+  EXPECT_EQ(string_or(incidents().at(0), "panicKind"), engine::kTemplateOverrun);
+  EXPECT_EQ(hostile.last<engine::Failed>()->error.incident_id, string_or(incidents().at(0), "incidentId"));
   become_ready();
   EXPECT_EQ(ids, std::vector{sent[1]});
   EXPECT_EQ(engine->status().state, State::ready) << "it is no verdict about the file";
+}
+
+TEST_F(Ends, ARunawayTemplateIsRecognisedByTheWorkersLastLineAlone) {
+  make_ready(1);
+  auto client = ask();
+  worker().print("chat template or tokenizer ran away\n");
+  worker().exit({7, 0});
+  settle();
+  EXPECT_EQ(string_or(incidents().at(0), "panicKind"), engine::kTemplateOverrun);
 }
 
 TEST_F(Ends, NothingIsTriedAgainWhereMemoryRanOut) {

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/exit.h"
+
 namespace gezel::engine_llama {
 
 using engine::EngineError;
@@ -202,8 +204,8 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
   for (const auto& run : gone) {
     const bool suspect = their_doing && run->in_slot && (one_suspect || run->retried);
     run->in_intake = run->in_slot = run->paused = false;
-    const bool again = retry && !suspect && run->place == Run::Place::admitted && !run->retried &&
-                       run->characters == 0;
+    const bool again = retry && !suspect && !run->verdict && run->place == Run::Place::admitted &&
+                       !run->retried && run->characters == 0;
     if (again && queue_.push(run->id, run->lane, run->since)) {
       run->retried = true;
       run->place = Run::Place::waiting;
@@ -213,7 +215,10 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
     }
     if (run->place == Run::Place::admitted) {
       auto error = because(*run);
-      if (suspect) {
+      if (run->verdict) {
+        run->verdict->incident_id = error.incident_id;
+        error = *run->verdict;
+      } else if (suspect) {
         error.retry = engine::Retry::never;
         error.error.message += " What this request made it compute may be the reason: do not repeat it unchanged.";
       }
@@ -245,7 +250,8 @@ void RequestDesk::arm_watch() {
 void RequestDesk::watch() {
   const auto now = clock_.now();
   if (const auto deadline = intake_deadline(); deadline && now >= *deadline) {
-    hooks_.stuck(fmt::format("no request left its intake within {} s", limits_.intake / Millis(1000)));
+    hooks_.broken(engine::kStuck,
+                  fmt::format("no request left its intake within {} s", limits_.intake / Millis(1000)));
     return;
   }
   std::vector<std::shared_ptr<Run>> all;  // expiring one changes the map
@@ -254,8 +260,8 @@ void RequestDesk::watch() {
     const auto verdict = run->watchdog.check(now, decode_steps_);
     if (verdict == TurnWatchdog::Verdict::fine) continue;
     if (run->place == Run::Place::abandoned) {
-      hooks_.stuck(fmt::format("it did not end a cancelled request within {} s",
-                               run->watchdog.silence() / Millis(1000)));
+      hooks_.broken(engine::kStuck, fmt::format("it did not end a cancelled request within {} s",
+                                                run->watchdog.silence() / Millis(1000)));
       return;
     }
     expire(*run, verdict);

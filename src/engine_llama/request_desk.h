@@ -28,7 +28,8 @@ class RequestDesk {
     std::function<void(std::string frame)> send;
     std::function<void()> used;                     // a request began, ended or still streams
     std::function<void()> left;                     // a request is no longer waiting or running
-    std::function<void(std::string reason)> stuck;  // the worker does not do what it was told; it must end
+    // The worker does not do what it was told, or cannot; it must end.
+    std::function<void(std::string_view panic_kind, std::string reason)> broken;
   };
   RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
               engine::WatchdogLimits limits, Hooks hooks);

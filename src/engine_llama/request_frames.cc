@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/utf8.h"
+#include "engine/exit.h"
 #include "engine_llama/request_desk.h"
 
 namespace gezel::engine_llama {
@@ -166,6 +167,13 @@ Result<> RequestDesk::on_failed(std::string_view body) {
   GEZEL_TRY(auto failed, protocol::parse_failed(body));
   const auto run = failed.id ? find(*failed.id) : nullptr;
   if (!run) return {};
+  if (failed.kind == protocol::kOverrunKind) {
+    // The worker's last word. The request ends with the worker, when the incident is on disk.
+    run->verdict = error_from(failed);
+    run->verdict->characters_delivered = run->characters;
+    hooks_.broken(engine::kTemplateOverrun, failed.message);
+    return {};
+  }
   if (run->place == Run::Place::admitted) {
     auto error = error_from(failed);
     error.characters_delivered = run->characters;

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "engine/engine.h"
@@ -49,6 +50,7 @@ struct Run {
   std::int64_t prefill_done = 0, prefill_total = 0;
   std::int64_t last_ahead = -1;  // last position told
   engine::TurnWatchdog watchdog;
+  std::optional<engine::EngineError> verdict;  // why the worker ends because of this request
   std::deque<engine::Event> events;
   Bytes unsent_bytes = 0;  // of the text in `events`
   engine::Wakeup wakeup;

@@ -31,7 +31,7 @@ Result<Matcher> CompileCache::get(const ConstraintSpec& spec,
   }
 
   ++stats_.misses;
-  entries_.push_front({key, estimate(spec), nullptr, 1});
+  entries_.push_front({key, estimate(spec), nullptr});
   const auto entry = entries_.begin();
   index_.emplace(key, entry);
   lock.unlock();
@@ -41,7 +41,6 @@ Result<Matcher> CompileCache::get(const ConstraintSpec& spec,
   lock.lock();
   if (matcher) {
     entry->pristine = std::make_unique<Matcher>(std::move(*matcher));
-    entry->users = 0;
     stats_.bytes += entry->bytes;
     evict();
   } else {
@@ -58,7 +57,7 @@ void CompileCache::evict() {
   for (auto entry = entries_.end();
        entry != entries_.begin() && (entries_.size() > limits_.entries || stats_.bytes > limits_.bytes);) {
     --entry;
-    if (entry->users > 0) continue;
+    if (entry->pristine == nullptr) continue;
     stats_.bytes -= entry->bytes;
     index_.erase(entry->key);
     entry = entries_.erase(entry);

@@ -49,7 +49,6 @@ class CompileCache {
     std::string key;
     Bytes bytes = 0;
     std::unique_ptr<Matcher> pristine;  // null while it is being compiled
-    int users = 0;                      // copying from it or waiting for it: stays
   };
   using Entries = std::list<Entry>;
   void evict();

@@ -132,6 +132,72 @@ TEST(Constraint, WarningsComeWithThePrepared) {
   EXPECT_THAT(lenient.warnings, ::testing::ElementsAre(HasSubstr("#/uniqueItems")));
 }
 
+// ---- what is large, deep or long ends with a constraint or an error, and not with the process
+
+TEST(ConstraintExtremes, ManyProperties) {
+  json::object properties;
+  for (int i = 0; i < 10'000; ++i) properties["p" + std::to_string(i)] = json::object{{"type", "integer"}};
+  const json::object schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  const auto ready = prepare({ConstraintKind::json_schema, json::serialize(schema), false});
+  EXPECT_TRUE(ready) << ready.error().message;
+}
+
+TEST(ConstraintExtremes, ManyListedValues) {
+  json::array values;
+  for (int i = 0; i < 20'000; ++i) values.emplace_back("value " + std::to_string(i));
+  const auto ready =
+      prepare({ConstraintKind::json_schema, json::serialize(json::object{{"enum", values}}), false});
+  EXPECT_TRUE(ready) << ready.error().message;
+}
+
+TEST(ConstraintExtremes, LargeCounts) {
+  for (const auto* schema :
+       {R"({"type":"array","minItems":1000000})",
+        R"({"type":"array","items":{"type":"integer"},"maxItems":1000000})",
+        R"({"type":"string","maxLength":1000000})", R"({"type":"string","minLength":100000})",
+        R"({"type":"string","pattern":"^(a{1000}b{1000}){1000}$"})",
+        R"({"type":"object","minProperties":100000})"}) {
+    const auto ready = prepare({ConstraintKind::json_schema, schema, false});
+    if (!ready) EXPECT_EQ(ready.error().kind, ErrorKind::invalid) << schema << ": " << ready.error().message;
+  }
+}
+
+TEST(ConstraintExtremes, UnionsOfUnions) {
+  std::string schema = R"({"anyOf":[{"type":"integer"},{"type":"string"}]})";
+  for (int i = 0; i < 14; ++i)
+    schema = R"({"anyOf":[)" + schema + "," + schema + R"(],"minimum":)" + std::to_string(i) + "}";
+  const auto ready = prepare({ConstraintKind::json_schema, schema, false});
+  if (!ready)
+    EXPECT_TRUE(ready.error().kind == ErrorKind::invalid || ready.error().kind == ErrorKind::too_large)
+        << ready.error().message;
+}
+
+TEST(ConstraintExtremes, LongChainsOfRules) {
+  std::string lark = "start: r0\n";
+  std::string gbnf = "root ::= r0\n";
+  for (int i = 0; lark.size() < 250'000; ++i) {
+    lark += "r" + std::to_string(i) + ": r" + std::to_string(i + 1) + " | \"a\"\n";
+    if (gbnf.size() < 250'000)
+      gbnf += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " | \"a\"\n";
+  }
+  const auto last = lark.substr(lark.rfind(": r") + 2, lark.rfind(" |") - lark.rfind(": r") - 2);
+  lark += last + ": \"b\"\n";
+  gbnf += gbnf.substr(gbnf.rfind("::= r") + 4, gbnf.rfind(" |") - gbnf.rfind("::= r") - 4) + " ::= \"b\"\n";
+  for (const auto& spec : {ConstraintSpec{ConstraintKind::lark, lark, false},
+                           ConstraintSpec{ConstraintKind::gbnf, gbnf, false}}) {
+    const auto ready = prepare(spec);
+    if (!ready) EXPECT_EQ(ready.error().code, "grammar-invalid") << ready.error().message;
+  }
+}
+
+TEST(ConstraintExtremes, DeepGroupsInRegularExpressions) {
+  const auto deep = std::string(5000, '(') + "a" + std::string(5000, ')');
+  EXPECT_FALSE(prepare({ConstraintKind::regex, deep, false}));
+  EXPECT_FALSE(prepare({ConstraintKind::json_schema, R"({"pattern":")" + deep + R"("})", false}));
+  EXPECT_FALSE(prepare({ConstraintKind::gbnf, "root ::= " + deep, false}));
+  EXPECT_FALSE(prepare({ConstraintKind::lark, "start: " + deep + "\n", false}));
+}
+
 TEST(LarkText, StringsAreEscaped) {
   const std::string text = "a\"b\\c\n\x01\x7f<é>";
   EXPECT_TRUE(accepts(testing::of_lark("start: " + lark_string(text) + "\n"), text));

@@ -225,7 +225,8 @@ bool has_open_names(const json::value& schema) {
   if (object == nullptr) return false;
   const auto* more = object->if_contains("additionalProperties");
   const bool open = more == nullptr || *more != json::value(false);
-  if (open && (object->contains("properties") || object->contains("required"))) return true;
+  const auto names = [&](const char* key) { return object->contains(key); };
+  if (open && (names("properties") || names("patternProperties") || names("required"))) return true;
   bool inside = false;
   for_each_subschema(*object, [&](const json::value& child) { inside = inside || has_open_names(child); });
   return inside;

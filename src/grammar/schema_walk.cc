@@ -38,7 +38,8 @@ using Handler = Result<> (Walker::*)(const json::value& value, std::string_view 
 struct Keyword {
   std::string_view name;
   KeywordUse use;
-  Handler handler;  // null: the name says all, nothing is written
+  Handler handler;  // null: nothing is written
+  std::string_view note = {};
 };
 extern const std::vector<Keyword> kKeywords;
 
@@ -497,60 +498,70 @@ class Walker {
 };
 
 const std::vector<Keyword> kKeywords = {
-    {"$ref", KeywordUse::partly, &Walker::reference},
-    {"$dynamicRef", KeywordUse::refused, &Walker::dynamic_reference},
-    {"$recursiveRef", KeywordUse::refused, &Walker::dynamic_reference},
-
     {"type", KeywordUse::enforced, &Walker::type},
-    {"enum", KeywordUse::enforced, &Walker::values},
-    {"const", KeywordUse::enforced, &Walker::values},
+    {"enum", KeywordUse::enforced, &Walker::values, "numbers up to 2^53"},
+    {"const", KeywordUse::enforced, &Walker::values, "numbers up to 2^53"},
 
     {"minimum", KeywordUse::enforced, &Walker::number_bound},
     {"maximum", KeywordUse::enforced, &Walker::number_bound},
-    {"exclusiveMinimum", KeywordUse::enforced, &Walker::number_bound},
-    {"exclusiveMaximum", KeywordUse::enforced, &Walker::number_bound},
-    {"multipleOf", KeywordUse::enforced, &Walker::multiple_of},
+    {"exclusiveMinimum", KeywordUse::enforced, &Walker::number_bound, "also as the flag of draft 4"},
+    {"exclusiveMaximum", KeywordUse::enforced, &Walker::number_bound, "also as the flag of draft 4"},
+    {"multipleOf", KeywordUse::enforced, &Walker::multiple_of, "up to nine digits"},
 
     {"minLength", KeywordUse::enforced, &Walker::count},
     {"maxLength", KeywordUse::enforced, &Walker::count},
-    {"pattern", KeywordUse::partly, &Walker::pattern},
-    {"format", KeywordUse::partly, &Walker::format},
+    {"pattern", KeywordUse::partly, &Walker::pattern,
+     "without look-around, back-references, word boundaries and flags; '^' and '$' at the edges"},
+    {"format", KeywordUse::partly, &Walker::format,
+     "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri; others are ignored with a "
+     "warning"},
 
     {"items", KeywordUse::enforced, &Walker::items},
     {"prefixItems", KeywordUse::enforced, &Walker::prefix_items},
-    {"additionalItems", KeywordUse::enforced, nullptr},  // read with "items"
+    {"additionalItems", KeywordUse::enforced, nullptr, "beside a list of `items`"},  // read with "items"
     {"minItems", KeywordUse::enforced, &Walker::min_items},
     {"maxItems", KeywordUse::enforced, &Walker::count},
-    {"uniqueItems", KeywordUse::partly, &Walker::unique_items},
-    {"contains", KeywordUse::partly, &Walker::contains},
-    {"minContains", KeywordUse::partly, nullptr},  // read with "contains"
-    {"maxContains", KeywordUse::partly, nullptr},
-    {"unevaluatedItems", KeywordUse::partly, &Walker::unevaluated},
+    {"uniqueItems", KeywordUse::partly, &Walker::unique_items, "`false`, or with `maxItems` of at most 1"},
+    {"contains", KeywordUse::partly, &Walker::contains, "`true`, or with `minContains` of 0"},
+    {"minContains", KeywordUse::partly, nullptr, "0"},  // read with "contains"
+    {"maxContains", KeywordUse::refused, nullptr},
+    {"unevaluatedItems", KeywordUse::partly, &Walker::unevaluated,
+     "where no keyword applies whole schemas in place"},
 
-    {"properties", KeywordUse::enforced, &Walker::properties},
+    {"properties", KeywordUse::enforced, &Walker::properties, "in the order of the schema"},
     {"required", KeywordUse::enforced, &Walker::required},
     {"additionalProperties", KeywordUse::enforced, &Walker::additional_properties},
-    {"patternProperties", KeywordUse::partly, &Walker::properties},
-    {"minProperties", KeywordUse::partly, &Walker::property_count},
-    {"maxProperties", KeywordUse::partly, &Walker::property_count},
-    {"propertyNames", KeywordUse::refused, &Walker::property_names},
-    {"unevaluatedProperties", KeywordUse::partly, &Walker::unevaluated},
-    {"dependentRequired", KeywordUse::refused, &Walker::dependency},
-    {"dependentSchemas", KeywordUse::refused, &Walker::dependency},
-    {"dependencies", KeywordUse::refused, &Walker::dependency},
+    {"patternProperties", KeywordUse::partly, &Walker::properties, "patterns that no key can match together"},
+    {"minProperties", KeywordUse::partly, &Walker::property_count,
+     "where all named properties are required, or 1"},
+    {"maxProperties", KeywordUse::partly, &Walker::property_count,
+     "where all named properties are required, or 1"},
+    {"propertyNames", KeywordUse::refused, &Walker::property_names, "use `patternProperties`"},
+    {"unevaluatedProperties", KeywordUse::partly, &Walker::unevaluated,
+     "where no keyword applies whole schemas in place"},
+    {"dependentRequired", KeywordUse::refused, &Walker::dependency, "use `anyOf`"},
+    {"dependentSchemas", KeywordUse::refused, &Walker::dependency, "use `anyOf`"},
+    {"dependencies", KeywordUse::refused, &Walker::dependency, "use `anyOf`"},
 
     {"allOf", KeywordUse::enforced, &Walker::all_of},
     {"anyOf", KeywordUse::enforced, &Walker::options},
-    {"oneOf", KeywordUse::partly, &Walker::options},
-    {"not", KeywordUse::partly, &Walker::negation},
-    {"if", KeywordUse::refused, &Walker::condition},
+    {"oneOf", KeywordUse::partly, &Walker::options,
+     "options that cannot hold together: of other types, or with a required property of other constants"},
+    {"not", KeywordUse::partly, &Walker::negation, "of `type` alone"},
+    {"if", KeywordUse::refused, &Walker::condition, "use `anyOf`"},
     {"then", KeywordUse::refused, nullptr},  // read with "if"
     {"else", KeywordUse::refused, nullptr},
 
-    {"$schema", KeywordUse::annotation, nullptr},
-    {"$id", KeywordUse::annotation, nullptr},
+    {"$ref", KeywordUse::partly, &Walker::reference,
+     "inside the schema; recursion through properties and elements"},
+    {"$dynamicRef", KeywordUse::refused, &Walker::dynamic_reference, "use `$ref`"},
+    {"$recursiveRef", KeywordUse::refused, &Walker::dynamic_reference, "use `$ref`"},
+
+    {"$schema", KeywordUse::annotation, nullptr,
+     "tells the draft: until draft 7 nothing counts beside `$ref`"},
+    {"$id", KeywordUse::annotation, nullptr, "references to it are followed"},
     {"id", KeywordUse::annotation, nullptr},
-    {"$anchor", KeywordUse::annotation, nullptr},
+    {"$anchor", KeywordUse::annotation, nullptr, "references to it are followed"},
     {"$dynamicAnchor", KeywordUse::annotation, nullptr},
     {"$recursiveAnchor", KeywordUse::annotation, nullptr},
     {"$vocabulary", KeywordUse::annotation, nullptr},
@@ -576,9 +587,10 @@ const std::vector<Keyword> kKeywords = {
 
 }  // namespace
 
-KeywordUse keyword_use(std::string_view keyword) {
-  const auto* known = find_keyword(keyword);
-  return known == nullptr ? KeywordUse::unknown : known->use;
+std::vector<KeywordInfo> known_keywords() {
+  std::vector<KeywordInfo> all;
+  for (const auto& keyword : kKeywords) all.push_back({keyword.name, keyword.use, keyword.note});
+  return all;
 }
 
 Result<WalkedSchema> walk_schema(const json::value& schema, SchemaMode mode, const SchemaLimits& limits) {

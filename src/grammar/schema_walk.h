@@ -52,14 +52,19 @@ std::string schema_text(const WalkedSchema& schema, const json::value& part);
 // Appends a reference token to a JSON pointer.
 std::string pointer_to(std::string_view pointer, std::string_view token);
 
-// What a keyword is to us; for the table in the documentation.
+// What becomes of a keyword.
 enum class KeywordUse {
-  enforced,    // exactly
-  partly,      // in the forms that can be enforced; refused in others
+  enforced,
+  partly,      // in some forms; other forms are refused
   annotation,  // changes nothing
   refused,
-  unknown,  // ignored with a warning
 };
-KeywordUse keyword_use(std::string_view keyword);
+struct KeywordInfo {
+  std::string_view name;
+  KeywordUse use = KeywordUse::annotation;
+  std::string_view note;  // for people: which forms, or what to use instead
+};
+// All keywords that are known, in the order of the documentation. Others are ignored with a warning.
+std::vector<KeywordInfo> known_keywords();
 
 }  // namespace gezel::grammar

@@ -181,22 +181,46 @@ std::string table() {
   return text;
 }
 
-TEST(SuiteTable, IsTheOneInTheDocumentation) {
+std::string keyword_table() {
+  std::string text = "| keyword | | |\n|---|---|---|\n";
+  std::string annotations;
+  for (const auto& [name, use, note] : known_keywords()) {
+    if (use == KeywordUse::annotation && note.empty()) {
+      annotations += fmt::format("{}`{}`", annotations.empty() ? "" : ", ", name);
+      continue;
+    }
+    const auto* what = use == KeywordUse::enforced  ? "enforced"
+                       : use == KeywordUse::partly  ? "partly"
+                       : use == KeywordUse::refused ? "refused"
+                                                    : "changes nothing";
+    text += fmt::format("| `{}` | {} | {} |\n", name, what, note);
+  }
+  return text + fmt::format("\n{} change nothing.\n", annotations);
+}
+
+// What stands between the marks of `name` in the documentation is `wanted`, or becomes it.
+void check_part(const std::string& name, const std::string& wanted) {
   const fs::path path = fs::path(GEZEL_TESTDATA).parent_path() / "docs" / "json-schema.md";
-  constexpr std::string_view kBegin = "<!-- generated: suite -->\n";
-  constexpr std::string_view kEnd = "<!-- end -->";
   auto text = must(read_file(path));
-  const auto begin = text.find(kBegin);
-  const auto end = text.find(kEnd, begin);
+  const auto mark = "<!-- generated: " + name + " -->\n";
+  const auto begin = text.find(mark);
+  const auto end = text.find("<!-- end -->", begin);
   ASSERT_NE(end, std::string::npos);
-  const auto wanted = table();
-  const auto from = begin + kBegin.size();
+  const auto from = begin + mark.size();
   if (std::getenv("GEZEL_UPDATE_DOCS") != nullptr) {
     text.replace(from, end - from, wanted);
     ASSERT_TRUE(write_file_atomic(path, text, 0644, false));
     return;
   }
   EXPECT_EQ(text.substr(from, end - from), wanted) << "GEZEL_UPDATE_DOCS=1 writes the table";
+}
+
+TEST(SuiteTable, IsTheOneInTheDocumentation) {
+  check_part("suite", table());
+}
+
+TEST(SuiteTable, KeywordsAreThoseInTheDocumentation) {
+  check_part("keywords", keyword_table());
 }
 
 }  // namespace

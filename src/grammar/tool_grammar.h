@@ -22,6 +22,7 @@ namespace gezel::grammar {
 struct Tool {
   std::string name;         // 1 to 64 of [A-Za-z0-9_.-]
   WalkedSchema parameters;  // of an object
+  bool strict = false;      // all of it is enforced, or the request is refused
 };
 
 // When calls are constrained.
@@ -52,6 +53,10 @@ struct ToolLimits {
 // JSON pointer.
 Result<std::vector<Tool>> walk_tools(const json::array& tools, std::vector<std::string>& warnings,
                                      const ToolLimits& limits = {});
+
+// Makes sure that the library compiles the parameters of all tools. Costs one compilation when it does. What
+// it cannot compile is left out with a warning, or, for a strict tool, an error as of walk_tools.
+Result<> settle_tools(ToolSet& set, std::vector<std::string>& warnings);
 
 // A text that wakes a lazy grammar.
 struct Trigger {
@@ -99,6 +104,7 @@ struct ToolDialect {
   std::string_view after_name;
   std::string_view after_arguments;
   // tags, gemma, keyword: an argument.
+  // In after_value "\4" is the key again.
   std::string_view before_key;
   std::string_view after_key;
   std::string_view after_value;

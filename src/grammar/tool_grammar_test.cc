@@ -269,6 +269,28 @@ TEST(ToolGrammar, TextEndsAtAControlToken) {
   EXPECT_EQ(matcher.allowed(tokens), tokens.size());
 }
 
+// A marker in the middle of what ends a value: what stands before it is text as long as the marker does not
+// come.
+TEST(ToolGrammar, ValuesEndWhereTextAndControlTokenEndThemTogether) {
+  const auto vocabulary = with_controls({"｜DSML｜"});
+  auto matcher = must(
+      compile({ConstraintKind::tools, tool_set_text(tool_set("dsml", ToolMode::lazy)), false}, vocabulary));
+  std::vector<Token> tokens;
+  const auto write = [&](std::string_view text) {
+    while (!text.empty()) {
+      const bool marker = text.starts_with("｜DSML｜");
+      tokens.push_back(marker ? 256 : static_cast<unsigned char>(text[0]));
+      text.remove_prefix(marker ? std::string_view("｜DSML｜").size() : 1);
+    }
+  };
+  write(
+      "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"get_weather\">\n<｜DSML｜parameter name=\"city\" "
+      "string=\"true\">");
+  write("a </b> < c</");
+  write("｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>");
+  EXPECT_EQ(matcher.allowed(tokens), tokens.size());
+}
+
 // ---- tool sets
 
 TEST(ToolSet, SurvivesBeingText) {
@@ -322,6 +344,36 @@ TEST(ToolSet, StrictToolsAreReadStrictlyAndOthersWithWarnings) {
   const auto text = std::string(schema).replace(std::string(schema).find("%s"), 2, "false");
   EXPECT_TRUE(walk_tools(must(parse_json(text)).as_array(), warnings));
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("tool 'a', #/properties/t/uniqueItems")));
+}
+
+// The library refuses patterns of keys that overlap; nothing in the walk can know.
+constexpr std::string_view kOverlapping =
+    R"([{"name":"ok"},{"name":"a","strict":%s,"parameters":{"type":"object","properties":{
+    "m":{"type":"object","patternProperties":{"x":{"type":"integer"},"y":{"type":"string"}}},"n":{"type":"integer"}},"required":["n"]}}])";
+
+std::string overlapping(std::string_view strict) {
+  std::string text(kOverlapping);
+  return text.replace(text.find("%s"), 2, strict);
+}
+
+TEST(ToolSet, WhatTheLibraryRefusesIsLeftOutOfTheToolConcerned) {
+  auto set = tool_set("hermes", ToolMode::eager, overlapping("false"));
+  std::vector<std::string> warnings;
+  ASSERT_TRUE(settle_tools(set, warnings));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("tool 'a', #/properties/m")));
+  const auto matcher = matcher_of(set);
+  EXPECT_TRUE(accepts(
+      matcher, "<tool_call>{\"name\": \"a\", \"arguments\": {\"m\": {\"z\": 1}, \"n\": 1}}</tool_call>"));
+  EXPECT_FALSE(
+      accepts(matcher, "<tool_call>{\"name\": \"a\", \"arguments\": {\"m\": {}, \"n\": \"1\"}}</tool_call>"));
+}
+
+TEST(ToolSet, WhatTheLibraryRefusesOfAStrictToolIsAnError) {
+  auto set = tool_set("hermes", ToolMode::eager, overlapping("true"));
+  std::vector<std::string> warnings;
+  const auto settled = settle_tools(set, warnings);
+  ASSERT_FALSE(settled);
+  EXPECT_EQ(settled.error().param, "tools[1].function.parameters/properties/m");
 }
 
 TEST(ToolSet, LimitsAreObserved) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "grammar/matcher.h"
+#include "grammar/schema_settle.h"
 #include "grammar/tool_grammar.h"
 
 namespace gezel::grammar {
@@ -22,6 +24,18 @@ bool is_name(std::string_view name) {
 std::unexpected<Error> invalid(std::size_t tool, std::string_view field, std::string message) {
   return fail(ErrorKind::invalid, "invalid_tool_schema", std::move(message),
               fmt::format("tools[{}].function.{}", tool, field));
+}
+
+// An error about the schema of a tool, with the tool in it.
+std::unexpected<Error> of_tool(std::size_t tool, std::string_view name, Error error) {
+  error.param = fmt::format("tools[{}].function.parameters{}", tool, error.param);
+  error.message = fmt::format("Tool '{}': {}", name, error.message);
+  return std::unexpected(std::move(error));
+}
+
+void take_warnings(std::string_view name, WalkedSchema& schema, std::vector<std::string>& warnings) {
+  for (const auto& warning : schema.warnings) warnings.push_back(fmt::format("tool '{}', {}", name, warning));
+  schema.warnings.clear();
 }
 
 // The arguments of a call are an object, also where the schema forgets to say so. Where it only lists
@@ -102,18 +116,24 @@ Result<std::vector<Tool>> walk_tools(const json::array& tools, std::vector<std::
     }
     const auto mode = bool_or(*tool, "strict", false) ? SchemaMode::strict : SchemaMode::lenient;
     auto parameters = walk_schema(schema, mode, limits.schema);
-    if (!parameters) {
-      auto error = std::move(parameters).error();
-      error.param = fmt::format("tools[{}].function.parameters{}", i, error.param);
-      error.message = fmt::format("Tool '{}': {}", name, error.message);
-      return std::unexpected(std::move(error));
-    }
-    for (const auto& warning : parameters->warnings)
-      warnings.push_back(fmt::format("tool '{}', {}", name, warning));
-    parameters->warnings.clear();
-    walked.push_back({name, std::move(*parameters)});
+    if (!parameters) return of_tool(i, name, std::move(parameters).error());
+    take_warnings(name, *parameters, warnings);
+    walked.push_back({name, std::move(*parameters), mode == SchemaMode::strict});
   }
   return walked;
+}
+
+Result<> settle_tools(ToolSet& set, std::vector<std::string>& warnings) {
+  GEZEL_TRY(const auto grammar, tool_grammar(set, *Vocabulary::of_bytes()));
+  if (check_grammar(*Vocabulary::of_bytes(), Notation::lark, grammar.lark)) return {};
+  for (std::size_t i = 0; i < set.tools.size(); ++i) {
+    auto& tool = set.tools[i];
+    const auto settled =
+        settle_schema(tool.parameters, tool.strict ? SchemaMode::strict : SchemaMode::lenient);
+    if (!settled) return of_tool(i, tool.name, settled.error());
+    take_warnings(tool.name, tool.parameters, warnings);
+  }
+  return {};
 }
 
 std::string tool_set_text(const ToolSet& tools) {

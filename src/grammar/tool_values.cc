@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "grammar/char_set.h"
 #include "grammar/lark_text.h"
 #include "grammar/schema_parts.h"
 #include "grammar/spaced_json.h"
@@ -33,10 +34,13 @@ DialectText::DialectText(const ToolDialect& dialect, const Vocabulary& vocabular
   }
 }
 
-std::optional<Token> DialectText::token(std::string_view text) const {
-  const auto found = markers_.find(text);
-  if (found == markers_.end()) return std::nullopt;
-  return found->second;
+std::optional<DialectText::Place> DialectText::first_token(std::string_view text) const {
+  std::optional<Place> first;
+  for (const auto& [name, token] : markers_) {
+    const auto at = text.find(name);
+    if (at != std::string_view::npos && (!first || at < first->begin)) first = Place{at, name.size()};
+  }
+  return first;
 }
 
 std::string DialectText::sequence(std::string_view text) {
@@ -219,7 +223,14 @@ std::string ToolValues::argument(const WalkedSchema& schema, std::string_view ke
 
 // Text of any kind up to and including `end`.
 std::string ToolValues::text_until(std::string_view end) {
-  if (const auto token = text_.token(end)) return rule("u", fmt::format("/(?s:.+)/? <[{}]>", *token));
+  if (const auto token = text_.first_token(end)) {
+    // Text cannot hold a control token, so it is the longest text that ends as it must before the first of
+    // them.
+    std::string before;
+    for (auto rest = end.substr(0, token->begin); !rest.empty();) before += regex_char(take_scalar(rest));
+    const auto text = before.empty() ? std::string("/(?s:.+)/?") : lark_regex("(?s:.*)" + before);
+    return rule("u", text + " " + text_.sequence(end.substr(token->begin)));
+  }
   const auto body = fmt::format("[suffix={}]: /(?s:.*)/", lark_string(end));
   const auto found = known_.find(body);
   if (found != known_.end()) return found->second;
@@ -229,9 +240,17 @@ std::string ToolValues::text_until(std::string_view end) {
   return name;
 }
 
+// The end of the value of an argument, with its key where the dialect repeats it.
+std::string ToolValues::after_value(std::string_view key) const {
+  std::string end(dialect_.after_value);
+  if (const auto at = end.find('\4'); at != std::string::npos) end.replace(at, 1, key);
+  return end;
+}
+
 std::string ToolValues::tagged(const WalkedSchema& schema, std::string_view key, const json::value& part) {
   const auto facts = facts_of(schema, part, 0);
-  const auto end = text_.sequence(dialect_.after_value);
+  const auto end_text = after_value(key);
+  const auto end = text_.sequence(end_text);
   const auto head = [&](std::string_view behind) {
     if (!key.empty())
       return text_.sequence(std::string(dialect_.before_key) + std::string(key) + std::string(behind));
@@ -256,7 +275,7 @@ std::string ToolValues::tagged(const WalkedSchema& schema, std::string_view key,
   }
   std::vector<std::string> all;
   // Text takes everything that another type could be written as, unless the two are marked.
-  if (facts.string) all.push_back(fmt::format("{} {}", string_head, text_until(dialect_.after_value)));
+  if (facts.string) all.push_back(fmt::format("{} {}", string_head, text_until(end_text)));
   const bool others = facts.integer || facts.boolean || facts.null || facts.nested;
   if (others && (!facts.string || two_heads)) {
     all.push_back(fmt::format("{} WS? {} WS? {}", other_head, json(schema, part), end));

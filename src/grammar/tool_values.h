@@ -20,8 +20,12 @@ class DialectText {
 
   // "\"\"" when there is nothing to write.
   std::string sequence(std::string_view text);
-  // The control token that the whole text is.
-  std::optional<Token> token(std::string_view text) const;
+  // Where the first control token of a text begins, and how long its name is.
+  struct Place {
+    std::size_t begin = 0;
+    std::size_t size = 0;
+  };
+  std::optional<Place> first_token(std::string_view text) const;
   // The terminals that sequences refer to.
   std::string terminals() const;
   std::vector<Token> tokens() const;
@@ -54,6 +58,7 @@ class ToolValues {
   std::string argument(const WalkedSchema& schema, std::string_view key, const json::value& part);
   std::string tagged(const WalkedSchema& schema, std::string_view key, const json::value& part);
   std::string text_until(std::string_view end);
+  std::string after_value(std::string_view key) const;
   std::string quoted(std::string_view text);
   std::string gemma(const WalkedSchema& schema, const json::value& part);
   std::string gemma_any();

@@ -25,9 +25,9 @@ std::size_t tokenize_callback(const void* user, const std::uint8_t* bytes, std::
   return tokens.size();
 }
 
-// Every byte that can occur in UTF-8 text.
-bool occurs_in_utf8(unsigned byte) {
-  return byte < 0xC0 || (byte >= 0xC2 && byte <= 0xF4);
+// Every byte of text in use: no control characters but the line break, and no character beyond U+3FFFF.
+bool is_text_byte(unsigned byte) {
+  return byte == '\n' || (byte >= 0x20 && byte != 0x7F && byte < 0xC0) || (byte >= 0xC2 && byte <= 0xF0);
 }
 
 std::unexpected<Error> unusable(std::string why) {
@@ -100,7 +100,7 @@ void Vocabulary::index() {
   std::ranges::sort(sorted_,
                     [this](Token a, Token b) { return std::pair(bytes(a), a) < std::pair(bytes(b), b); });
   forces_ = tokenize_ != nullptr;
-  for (unsigned byte = 0; byte < 256; ++byte) forces_ = forces_ && (single[byte] || !occurs_in_utf8(byte));
+  for (unsigned byte = 0; byte < 256; ++byte) forces_ = forces_ && (single[byte] || !is_text_byte(byte));
 
   std::string text = data_;
   for (std::size_t i = 0; i < ends_.size(); ++i) text += std::to_string(ends_[i]) + (control_[i] ? "c" : ",");

@@ -59,8 +59,10 @@ class Vocabulary {
   std::size_t mask_words() const { return (ends_.size() + 31) / 32; }
   // SHA-256 over all tokens: equal vocabularies have equal ids.
   const std::string& id() const { return id_; }
-  // Whether forced tokens can be computed: there is a tokenizer, and every byte of UTF-8 text has a token of
-  // its own, so that any forced bytes can be written exactly.
+  // Whether forced tokens can be computed: there is a tokenizer, and every byte that text is made of has a
+  // token of its own, so that any forced bytes can be written exactly. (Some vocabularies lack control
+  // characters and what begins characters beyond U+3FFFF; text that needs those cannot be written with them
+  // in any way.)
   bool forces() const { return forces_; }
 
   // Bytes of a token as they appear in the text; empty for control tokens and ids out of range.

@@ -118,7 +118,8 @@ TEST(Vocabulary, ForcesNothingWithoutTokenizerOrWithoutAllBytes) {
 
 TEST(Vocabulary, BytesThatNeverOccurInTextNeedNoToken) {
   auto source = made({}, &byte_by_byte);
-  for (const int byte : {0xC0, 0xC1, 0xF5, 0xFE}) source->texts[static_cast<std::size_t>(byte)] = "";
+  for (const int byte : {0x01, 0x7F, 0xC0, 0xC1, 0xF2, 0xF5, 0xFE})
+    source->texts[static_cast<std::size_t>(byte)] = "";
   EXPECT_TRUE(must(Vocabulary::create(source->source))->forces());
 }
 

@@ -104,9 +104,12 @@ struct Done {
   bool repetition = false;  // stopped by the guard against endless repetition
 };
 
+// The kind of a failure after which the worker ends: what the request set off cannot be stopped.
+inline constexpr std::string_view kOverrunKind = "overrun";
+
 struct Failed {
   std::optional<std::uint64_t> id;  // absent: the load failed
-  std::string kind;                 // row of spec 30 section 2.4, for example "context_overflow"
+  std::string kind;                 // row of spec 30 section 2.4, for example "context_overflow", or kOverrunKind
   std::string code;                 // its code, for example "context-overflow"
   std::string message;
   std::string param;

@@ -129,8 +129,10 @@ Task<> Parser::Impl::read_harmony() {
       co_await skip_body(in);
     } else if (!to.empty() && calls_on()) {
       const bool function = to.starts_with("functions.");
-      co_await read_harmony_call(function ? to.substr(10) : to,
-                                 function || book.names().resolve(to).has_value());
+      const bool known = function || book.names().resolve(to);
+      // Not in the call below: GCC 12 destroys a conditional's temporary in an awaited call twice.
+      std::string name = function ? to.substr(10) : to;
+      co_await read_harmony_call(std::move(name), known);
     } else {
       co_await read_harmony_text(to.empty() && header.channel == "analysis" && options.split_reasoning);
     }

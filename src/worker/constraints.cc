@@ -36,7 +36,8 @@ grammar::ConstraintSpec spec_of(const OutputFormat& format) {
 // The closer of the first marker that the template shows.
 std::string closer_of(std::string_view template_source) {
   for (const auto& row : turn::reasoning_markers()) {
-    if (template_source.contains(row.open) && template_source.contains(row.close)) return std::string(row.close);
+    if (template_source.contains(row.open) && template_source.contains(row.close))
+      return std::string(row.close);
   }
   return {};
 }
@@ -73,8 +74,8 @@ Result<std::shared_ptr<const grammar::Vocabulary>> Constraints::vocabulary() {
 // The tokens that begin a call, where they are tokens of their own.
 std::vector<llama::Token> Constraints::openers() const {
   std::vector<llama::Token> out;
-  const auto* dialect = grammar::find_tool_dialect(options_.template_shows_tools ? options_.style.dialect
-                                                                                 : std::string_view(kBlockDialect));
+  const auto* dialect = grammar::find_tool_dialect(
+      options_.template_shows_tools ? options_.style.dialect : std::string_view(kBlockDialect));
   if (dialect == nullptr) return out;
   std::string_view rest = dialect->triggers;
   while (!rest.empty()) {
@@ -94,8 +95,8 @@ Result<> Constraints::steer_format(const prompt::GenerateRequest& request, Steer
   return {};
 }
 
-Result<> Constraints::steer_tools(const prompt::GenerateRequest& request, SteeringPlan& plan, Steered& steered,
-                                  std::vector<std::string>& warnings) {
+Result<> Constraints::steer_tools(const prompt::GenerateRequest& request, SteeringPlan& plan,
+                                  Steered& steered, std::vector<std::string>& warnings) {
   grammar::ToolSet set;
   set.dialect = options_.template_shows_tools ? options_.style.dialect : std::string_view(kBlockDialect);
   const auto* dialect = grammar::find_tool_dialect(set.dialect);
@@ -116,7 +117,13 @@ Result<> Constraints::steer_tools(const prompt::GenerateRequest& request, Steeri
   GEZEL_TRY(plan.vocabulary, vocabulary());
   grammar::ConstraintSpec spec{grammar::ConstraintKind::tools, grammar::tool_set_text(set)};
   spec.leading_space = plan.reasoning_open && set.mode == grammar::ToolMode::eager;
-  GEZEL_TRY(auto matcher, compiled_.get(spec, plan.vocabulary));
+  auto compiled = compiled_.get(spec, plan.vocabulary);
+  if (!compiled) {
+    GEZEL_CHECK(grammar::settle_tools(set, warnings));
+    spec.text = grammar::tool_set_text(set);
+    compiled = compiled_.get(spec, plan.vocabulary);
+  }
+  GEZEL_TRY(auto matcher, std::move(compiled));
   if (set.mode == grammar::ToolMode::eager) {
     plan.constraint = std::move(matcher);
   } else {
@@ -144,7 +151,8 @@ Result<Steered> Constraints::steer(const prompt::GenerateRequest& request, bool 
   if (request.max_thinking_tokens) {
     plan.thinking_budget = *request.max_thinking_tokens;
     if (closer_.empty()) {
-      warnings.push_back("max_thinking_tokens: this model's template shows no end of reasoning; there is no budget");
+      warnings.push_back(
+          "max_thinking_tokens: this model's template shows no end of reasoning; there is no budget");
     } else {
       plan.closer = vocab_.tokenize(closer_, false, true);
     }

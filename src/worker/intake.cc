@@ -174,6 +174,7 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
         {ErrorKind::invalid, "invalid-request", "the prompt is empty after rendering", "messages"});
   }
   if (!is_here(id)) return std::nullopt;
+  guard_.begin(IntakeGuard::Work::constraining);
   auto steered = constraints_.steer(request.request, rendered->reasoning_open, rendered->warnings);
   if (!steered) {
     return failure(id, "constraint_rejected",

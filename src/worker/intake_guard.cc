@@ -5,6 +5,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -15,21 +17,36 @@ namespace {
 using Cause = IntakeGuard::Cause;
 using Work = IntakeGuard::Work;
 
-Millis limit_of(Work work) {
-  return work == Work::rendering ? IntakeGuard::kRenderLimit : IntakeGuard::kTokenizeLimit;
+struct WorkRow {
+  Work work;
+  Millis limit;
+  std::string_view who;
+  std::string_view code;
+  std::string_view remedy;
+};
+constexpr std::string_view kOtherSource =
+    "If ordinary messages do that, import the model from another source.";
+constexpr std::array kRows = {
+    WorkRow{Work::rendering, IntakeGuard::kRenderLimit, "The model's chat template", "model-invalid", kOtherSource},
+    WorkRow{Work::tokenizing, IntakeGuard::kTokenizeLimit, "The model's tokenizer", "model-invalid", kOtherSource},
+    WorkRow{Work::constraining, IntakeGuard::kConstrainLimit, "The compiler for the request's schema or tools",
+            "constraint-rejected", "Use a simpler schema."},
+};
+
+const WorkRow& row_of(Work work) {
+  return *std::ranges::find(kRows, work, &WorkRow::work);
 }
 
-std::string what_happened(Work work, Cause cause) {
-  const auto* who = work == Work::rendering ? "chat template" : "tokenizer";
+std::string what_happened(const WorkRow& row, Cause cause) {
   switch (cause) {
     case Cause::memory:
-      return fmt::format("The model's {} took more memory than it may", who);
+      return fmt::format("{} took more memory than it may", row.who);
     case Cause::stack:
-      return fmt::format("The model's {} ran out of stack", who);
+      return fmt::format("{} ran out of stack", row.who);
     case Cause::time:
       break;
   }
-  return fmt::format("The model's {} did not end within {} s", who, limit_of(work) / Millis(1000));
+  return fmt::format("{} did not end within {} s", row.who, row.limit / Millis(1000));
 }
 
 }  // namespace
@@ -76,19 +93,20 @@ std::optional<protocol::Failed> IntakeGuard::look(Millis wait) {
   char byte = 0;
   if (::read(overrun_read_.get(), &byte, 1) == 1) cause = static_cast<Cause>(byte);
   const auto found = current();
-  if (found && !cause && clock_.now() - found->since >= limit_of(found->work)) cause = Cause::time;
+  if (found && !cause && clock_.now() - found->since >= row_of(found->work).limit) cause = Cause::time;
   if (!cause) return std::nullopt;
 
   const Current now = found.value_or(Current{});
   protocol::Failed failed;
   failed.id = now.request;
-  failed.kind = "model_invalid";
-  failed.code = "model-invalid";
-  failed.message = what_happened(now.work, *cause);
-  failed.message +=
-      now.request ? " for this request, so the engine was ended; it starts again with the next one. If ordinary "
-                    "messages do that, import the model from another source."
-                  : " in a test with a short conversation. Import the model from another source.";
+  const WorkRow& row = row_of(now.work);
+  failed.kind = protocol::kOverrunKind;
+  failed.code = row.code;
+  const std::string what = what_happened(row, *cause);
+  failed.message =
+      now.request ? fmt::format("{} for this request, so the engine was ended; it starts again with the next one. {}",
+                                what, row.remedy)
+                  : what + " in a test with a short conversation. Import the model from another source.";
   return failed;
 }
 

@@ -1,11 +1,12 @@
 // worker/intake_guard.h
 //
-// Rendering and tokenizing come to an end, or the worker does. A chat template is a program that came with the
+// Preparing a request comes to an end, or the worker does. A chat template is a program that came with the
 // model file. The bridge bounds it by fuel, output and time wherever it can look, and then one request fails.
 // But some single operations of the template engine cannot be stopped: comparing or joining values that hold
 // each other twice over and over, or dropping a list nested a million deep. What takes too long, too much memory
 // or too much stack there ends the process, which costs the requests of this one model, and it ends as a verdict
-// about the model instead of as a crash.
+// about the model instead of as a crash. The same goes for tokenizing, and for compiling what a request asks its
+// answer to be like.
 #pragma once
 #include <cstdint>
 #include <mutex>
@@ -23,8 +24,10 @@ class IntakeGuard {
   static constexpr Millis kRenderLimit{30'000};
   // One prompt. The size of what is tokenized is bounded before; the slowest tokenizers do a MiB in seconds.
   static constexpr Millis kTokenizeLimit{180'000};
+  // One schema, grammar or set of tools; the compiler has limits of its own.
+  static constexpr Millis kConstrainLimit{60'000};
 
-  enum class Work { rendering, tokenizing };
+  enum class Work { rendering, tokenizing, constraining };
   enum class Cause { time, memory, stack };
 
   explicit IntakeGuard(const Clock& clock);

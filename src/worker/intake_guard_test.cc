@@ -35,7 +35,7 @@ TEST_F(IntakeGuardTest, ARenderingThatDoesNotEndIsAVerdictAboutTheModelForItsReq
   const auto failed = guard.look(kNoWait);
   ASSERT_TRUE(failed);
   EXPECT_EQ(failed->id, 7U);
-  EXPECT_EQ(failed->kind, "model_invalid");
+  EXPECT_EQ(failed->kind, protocol::kOverrunKind);
   EXPECT_EQ(failed->code, "model-invalid");
   EXPECT_THAT(failed->message, HasSubstr("chat template did not end within 30 s"));
 }
@@ -58,6 +58,16 @@ TEST_F(IntakeGuardTest, TokenizingHasALongerLimitOfItsOwn) {
   const auto failed = guard.look(kNoWait);
   ASSERT_TRUE(failed);
   EXPECT_THAT(failed->message, HasSubstr("tokenizer did not end within 180 s"));
+}
+
+TEST_F(IntakeGuardTest, ASchemaThatDoesNotCompileInTimeIsTheRequestsOwnFault) {
+  guard.enter(7);
+  guard.begin(Work::constraining);
+  clock.advance(IntakeGuard::kConstrainLimit);
+  const auto failed = guard.look(kNoWait);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->code, "constraint-rejected");
+  EXPECT_THAT(failed->message, HasSubstr("schema"));
 }
 
 TEST_F(IntakeGuardTest, AnOverrunIsToldAtOnceWithItsCause) {

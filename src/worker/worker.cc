@@ -94,7 +94,10 @@ constexpr Millis kReportTime{2'000};
 
 IntakeGuard* overrun_guard = nullptr;
 
+// In a signal handler or in an allocator.
 [[noreturn]] void hand_over(IntakeGuard::Cause cause) {
+  constexpr std::string_view kLine = "chat template or tokenizer ran away\n";  // the daemon knows it
+  (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
   overrun_guard->overrun(cause);
   ::poll(nullptr, 0, static_cast<int>(kReportTime.count()));
   ::_exit(kExitIntake);
@@ -109,7 +112,6 @@ void watch_intake(IntakeGuard& guard, Outbox& outbox) {
     while (true) {
       const auto failed = guard.look(kLookEvery);
       if (!failed) continue;
-      // The daemon knows this line (engine/exit.cc).
       log_error("chat template or tokenizer ran away", {{"reason", failed->message}});
       const bool loading = !failed->id;
       outbox.push(*failed);

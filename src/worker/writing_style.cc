@@ -6,16 +6,16 @@
 namespace gezel::worker {
 namespace {
 
-// A row counts when the template holds all of its marks; the first that does is the answer. So what is special
-// stands before what many share.
+// A row counts when the template holds all of its marks; the first that does is the answer. So what is
+// special stands before what many share.
 struct Row {
   std::array<std::string_view, 2> marks;
   WritingStyle style;
 };
 constexpr Row kRows[] = {
     {{"<|tool_calls_section_begin|>"}, {"kimi-k2", ""}},
-    {{"<|open|>", "<|sep|>"}, {"", "kimi-k3"}},
-    {{"]<]minimax[>["}, {"", "minimax-m3"}},
+    {{"<|open|>", "<|sep|>"}, {"kimi-k3", "kimi-k3"}},
+    {{"]<]minimax[>["}, {"minimax-m3", "minimax-m3"}},
     {{"<minimax:tool_call>"}, {"minimax", ""}},
     {{"<seed:tool_call>"}, {"seed", ""}},
     {{"DSML", "tool_calls"}, {"dsml-tool", ""}},
@@ -29,7 +29,7 @@ constexpr Row kRows[] = {
     {{"<TOOLCALL>"}, {"nemotron", ""}},
     {{"<|tools_prefix|>"}, {"apertus", "apertus"}},
     {{"<|tool_call:begin|>"}, {"solar", "solar"}},
-    {{"<atem:function_calls>"}, {"", "muse"}},
+    {{"<atem:function_calls>"}, {"muse", "muse"}},
     {{"<|channel|>", "functions."}, {"harmony", "harmony"}},
     {{"functools["}, {"firefunction", "firefunction"}},
     {{">>>all"}, {"functionary", "functionary-3.2"}},
