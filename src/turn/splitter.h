@@ -31,7 +31,7 @@ struct SplitterOptions {
   std::vector<std::pair<std::string, std::string>> private_markers;
   bool scrub_framing = true;  // chat-control words spelled out are removed; engines that know them by id
                               // leave them out themselves. What frames a family's messages is always removed.
-  bool calls = false;  // openers of calls are recognised
+  bool calls = false;         // openers of calls are recognised
   // A complete opener of a call ends a block of reasoning.
   bool tool_open_ends_reasoning = true;
   // What some guards ask for; must outlive the splitter. Null: no names.
