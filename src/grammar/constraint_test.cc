@@ -134,12 +134,29 @@ TEST(Constraint, WarningsComeWithThePrepared) {
 
 // ---- what is large, deep or long ends with a constraint or an error, and not with the process
 
-TEST(ConstraintExtremes, ManyProperties) {
+std::string many_properties(int count, int required) {
   json::object properties;
-  for (int i = 0; i < 10'000; ++i) properties["p" + std::to_string(i)] = json::object{{"type", "integer"}};
-  const json::object schema{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
-  const auto ready = prepare({ConstraintKind::json_schema, json::serialize(schema), false});
-  EXPECT_TRUE(ready) << ready.error().message;
+  json::array names;
+  for (int i = 0; i < count; ++i) {
+    const auto name = "p" + std::to_string(i);
+    properties[name] = json::object{{"type", "integer"}};
+    if (i < required) names.emplace_back(name);
+  }
+  return json::serialize(json::object{
+      {"type", "object"}, {"properties", properties}, {"required", names}, {"additionalProperties", false}});
+}
+
+TEST(ConstraintExtremes, ManyOptionalProperties) {
+  auto matcher = prepared(ConstraintKind::json_schema, many_properties(1000, 0));
+  EXPECT_TRUE(accepts(matcher, "{\"p0\": 1, \"p500\": 2, \"p999\": 3}"));
+  EXPECT_FALSE(accepts(matcher, "{\"p500\": 1, \"p0\": 2}"));
+  const auto error = refused(ConstraintKind::json_schema, many_properties(1001, 0));
+  EXPECT_EQ(error.param, "/properties");
+  EXPECT_THAT(error.message, HasSubstr("1000 optional properties"));
+}
+
+TEST(ConstraintExtremes, ManyRequiredProperties) {
+  EXPECT_TRUE(prepare({ConstraintKind::json_schema, many_properties(5000, 4500), false}));
 }
 
 TEST(ConstraintExtremes, ManyListedValues) {

@@ -18,15 +18,19 @@ LazyMatcher::LazyMatcher(Matcher fresh, std::vector<Trigger> triggers, const Laz
 }
 
 Result<> LazyMatcher::compute_mask(std::span<std::uint32_t> mask) {
-  if (state_ == State::awake) return matcher_->compute_mask(mask);
+  if (state_ == State::awake) {
+    const auto computed = matcher_->compute_mask(mask);
+    if (computed) return {};
+    give_up(computed.error().message);
+  }
   const auto& vocabulary = fresh_.vocabulary();
-  std::ranges::fill(mask, state_ == State::asleep ? 0xffffffffU : 0U);
+  std::ranges::fill(mask, state_ == State::finished ? 0U : 0xffffffffU);
   const auto set = [&](Token token, bool allowed) {
     const auto bit = 1U << (static_cast<unsigned>(token) % 32);
     auto& word = mask[static_cast<std::size_t>(token) / 32];
     word = allowed ? word | bit : word & ~bit;
   };
-  if (state_ == State::asleep) {
+  if (state_ != State::finished) {
     for (auto token = vocabulary.size(); token < static_cast<int>(mask.size() * 32); ++token)
       set(token, false);
     for (const Token token : refused_) set(token, false);
@@ -70,6 +74,12 @@ std::optional<std::vector<Token>> LazyMatcher::woken() const {
   return std::nullopt;
 }
 
+void LazyMatcher::give_up(std::string why) {
+  state_ = State::failed;
+  failure_ = std::move(why);
+  recent_.clear();
+}
+
 void LazyMatcher::trim() {
   std::size_t size = 0;
   for (const auto& seen : recent_) size += seen.text.size();
@@ -88,9 +98,12 @@ Result<bool> LazyMatcher::accept(Token token, std::string_view text, std::size_t
                   "Nothing may follow the call, but something did.");
     }
   } else if (state_ == State::awake) {
-    GEZEL_CHECK(matcher_->consume(token));
-    undo.consumed = 1;
-  } else if (!fresh_.vocabulary().ends_generation(token)) {
+    if (const auto consumed = matcher_->consume(token); consumed) {
+      undo.consumed = 1;
+    } else {
+      give_up(consumed.error().message);
+    }
+  } else if (state_ == State::asleep && !fresh_.vocabulary().ends_generation(token)) {
     visible = options_.triggers_end_reasoning ? 0 : std::min(visible, text.size());
     if (visible > 0) recent_.clear();
     if (visible < text.size()) recent_.push_back({token, std::string(text.substr(visible)), visible == 0});

@@ -8,6 +8,9 @@
 // grammar constrains until the envelope of calls is complete; then it sleeps again, or, when there may be one
 // call only, allows nothing but the end.
 //
+// A grammar that fails on the way (it became too complex, or a token came that the mask had excluded) is
+// given up: everything is allowed from there on.
+//
 // One sequence, one thread at a time, as Matcher.
 #pragma once
 #include <deque>
@@ -28,12 +31,14 @@ struct LazyOptions {
 
 class LazyMatcher {
  public:
-  enum class State { asleep, awake, finished };
+  enum class State { asleep, awake, finished, failed };
 
   // `fresh`: compiled from ToolGrammar::lark, at its beginning.
   LazyMatcher(Matcher fresh, std::vector<Trigger> triggers, const LazyOptions& options = {});
 
   State state() const { return state_; }
+  // Why the grammar was given up; empty: it was not.
+  const std::string& failure() const { return failure_; }
 
   // The tokens that may come next. Asleep: all but those refused at this place. `mask` as in Matcher.
   Result<> compute_mask(std::span<std::uint32_t> mask);
@@ -43,7 +48,7 @@ class LazyMatcher {
   // A token was sampled. `text`: its bytes as the parser of calls sees them, markers by their names.
   // `visible`: where the visible text begins in it; text.size() when all of it is reasoning. False: it
   // completes a trigger and cannot be; it is not accepted, and compute_mask() has lost it until another token
-  // is accepted. Error: the grammar does not allow it, or failed.
+  // is accepted. Error: something came behind the only call.
   Result<bool> accept(Token token, std::string_view text, std::size_t visible = 0);
   // Takes the last `count` accepted tokens back; at most kMostUndo.
   Result<> rollback(std::size_t count);
@@ -65,6 +70,7 @@ class LazyMatcher {
   };
 
   std::optional<std::vector<Token>> woken() const;
+  void give_up(std::string why);
   void trim();
 
   Matcher fresh_;
@@ -72,6 +78,7 @@ class LazyMatcher {
   LazyOptions options_;
   std::size_t longest_ = 0;
   State state_ = State::asleep;
+  std::string failure_;
   std::shared_ptr<Matcher> matcher_;
   std::deque<Seen> recent_;  // enough to hold any trigger
   bool started_ = false;     // visible text other than white space came before recent_

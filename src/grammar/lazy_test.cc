@@ -250,6 +250,19 @@ TEST(Lazy, RollbackRestoresEveryState) {
   }
 }
 
+TEST(Lazy, AGrammarThatFailsIsGivenUp) {
+  auto sleeping = sleeper("hermes");
+  sleeping.bytes("<tool_call>");
+  EXPECT_TRUE(sleeping.take("x"));
+  EXPECT_EQ(sleeping.lazy.state(), State::failed);
+  EXPECT_FALSE(sleeping.lazy.failure().empty());
+  EXPECT_TRUE(sleeping.allows("x"));
+  EXPECT_TRUE(sleeping.allows("<end>"));
+  EXPECT_EQ(sleeping.forced(), "");
+  sleeping.bytes(" <tool_call>x");
+  EXPECT_EQ(sleeping.lazy.state(), State::failed);
+}
+
 TEST(Lazy, RollbackIsBounded) {
   auto sleeping = sleeper("hermes");
   sleeping.bytes(std::string(LazyMatcher::kMostUndo + 10, 'x'));

@@ -24,9 +24,10 @@ struct LlgMatcher;
 
 namespace gezel::grammar {
 
-// Bounds on what one constraint may cost. The defaults are the library's own.
+// Bounds on what one constraint may cost. The defaults are the library's own but for the first, which it
+// reaches with a few hundred optional properties.
 struct MatcherLimits {
-  std::size_t row_items = 2'000;  // alternatives open at one place
+  std::size_t row_items = 10'000;  // alternatives open at one place
   std::uint64_t compile_fuel = 1'000'000;
   std::uint64_t step_fuel = 200'000;   // lexer work for one mask
   std::size_t step_items = 50'000;     // parser work for one mask

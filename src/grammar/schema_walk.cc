@@ -23,6 +23,8 @@ namespace {
 constexpr std::string_view kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
 constexpr std::string_view kFormats[] = {"date-time", "time", "date", "duration", "email",
                                          "hostname",  "ipv4", "ipv6", "uuid",     "uri"};
+// The library keeps every one of them open at the same time.
+constexpr std::size_t kMostOptional = 1'000;
 constexpr std::uint64_t kMostCount = 1'000'000;  // of minLength, maxItems and their like
 
 class Walker;
@@ -297,6 +299,14 @@ class Walker {
   Result<> properties(const json::value& value, std::string_view key, Node& node) {
     const auto* members = value.if_object();
     if (members == nullptr) return report_.invalid(node.at(key), key, "it is an object of schemas");
+    const auto* required = array_at(node.in, "required");
+    if (members->size() > kMostOptional + (required == nullptr ? 0 : required->size())) {
+      free_keys_.insert(&node.in);
+      node.out.erase("additionalProperties");
+      return report_.unsupported(
+          node.at(key), key,
+          fmt::format("an object may have {} optional properties; require more of them", kMostOptional));
+    }
     json::object out;
     for (const auto& [name, member] : *members) {
       const SchemaPlace place = below(node.place, pointer_to(node.at(key), name));
