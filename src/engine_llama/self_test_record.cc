@@ -127,13 +127,13 @@ Result<json::object> run_self_test(const fs::path& engine_program, Millis limit)
                    ? parse_json("")
                    : parse_json(output.substr(begin, output.find('\n', begin) - begin));
   if (!value || !value->is_object()) {
-    const ExitStatus end{WIFEXITED(status) ? WEXITSTATUS(status) : 0,
-                         WIFSIGNALED(status) ? WTERMSIG(status) : 0};
+    const ExitStatus ended{WIFEXITED(status) ? WEXITSTATUS(status) : 0,
+                           WIFSIGNALED(status) ? WTERMSIG(status) : 0};
     return fail(
         ErrorKind::unavailable, "engine-unusable",
         fmt::format(
             "the engine's self-test printed no report and ended with {}; `gezel doctor --deep` shows more",
-            describe(end)));
+            describe(ended)));
   }
   return std::move(value->get_object());
 }

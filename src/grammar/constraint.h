@@ -39,7 +39,7 @@ struct ConstraintSpec {
 
 struct ConstraintLimits {
   SchemaLimits schema;
-  std::size_t text_bytes = 256 * 1024;  // of a regular expression or grammar
+  std::size_t text_bytes = 64 * 1024;  // of a regular expression or grammar
   MatcherLimits matcher;
 };
 

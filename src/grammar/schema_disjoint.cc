@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "grammar/json_compare.h"
 #include "grammar/schema_parts.h"
 
 namespace gezel::grammar {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int kMostDepth = 12;
 constexpr int kMostWork = 20'000;
+constexpr std::size_t kMostPairs = 1'000'000;  // of listed values compared
 
 enum : unsigned {
   kNull = 1,
@@ -127,17 +129,18 @@ class Comparison {
     if ((a_types & b_types) == 0) return true;
     const auto a_values = values_of(a);
     const auto b_values = values_of(b);
+    const auto size = [](const std::optional<json::array>& values) { return values ? values->size() : 1; };
+    if (size(a_values) * size(b_values) > kMostPairs) return false;
     const auto excluded = [](const json::value& value, unsigned types,
                              const std::optional<json::array>& listed) {
       if ((type_of(value) & types) == 0) return true;
-      return listed && std::ranges::find(*listed, value) == listed->end();
+      return listed && std::ranges::none_of(*listed, [&](const auto& one) { return json_equal(one, value); });
     };
-    if (a_values &&
-        std::ranges::all_of(*a_values, [&](const auto& v) { return excluded(v, b_types, b_values); }))
-      return true;
-    if (b_values &&
-        std::ranges::all_of(*b_values, [&](const auto& v) { return excluded(v, a_types, a_values); }))
-      return true;
+    const auto all_excluded = [&](const auto& values, unsigned types, const auto& listed) {
+      return values &&
+             std::ranges::all_of(*values, [&](const auto& v) { return excluded(v, types, listed); });
+    };
+    if (all_excluded(a_values, b_types, b_values) || all_excluded(b_values, a_types, a_values)) return true;
     const bool numbers = ((a_types | b_types) & ~(kInteger | kFraction)) == 0;
     return numbers && (upper(a) < lower(b) || upper(b) < lower(a));
   }

@@ -110,10 +110,10 @@ struct Recorder final : Sink {
   void on_emissions(std::vector<Emission> emissions) override {
     for (const Emission& emission : emissions) text[emission.id] += emission.text;
   }
-  void on_prefill(RunId id, std::int64_t done, std::int64_t total) override {
-    if (!cached.contains(id)) cached[id] = done;
-    prefill[id].push_back(done);
-    EXPECT_LE(done, total);
+  void on_prefill(RunId id, std::int64_t computed, std::int64_t total) override {
+    if (!cached.contains(id)) cached[id] = computed;
+    prefill[id].push_back(computed);
+    EXPECT_LE(computed, total);
   }
   void on_queued(RunId id, std::int64_t ahead) override { queued[id] = ahead; }
   void on_done(const RunResult& result) override { done[result.id] = result; }

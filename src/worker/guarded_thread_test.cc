@@ -18,8 +18,6 @@
 namespace gezel::worker {
 namespace {
 
-constexpr int kOverflowed = 42;
-
 TEST(GuardedThread, RunsItsWorkToTheEnd) {
   bool done = false;
   { const GuardedThread thread([&] { done = true; }); }
@@ -27,6 +25,8 @@ TEST(GuardedThread, RunsItsWorkToTheEnd) {
 }
 
 #ifndef GEZEL_UNDER_SANITIZER  // which have their own opinion about a bad access
+
+constexpr int kOverflowed = 42;
 
 void exit_when_a_stack_overflows() {
   on_stack_overflow([] { ::_exit(kOverflowed); });

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gezel::worker {
 namespace {
 
@@ -27,6 +29,8 @@ RunSteering::RunSteering(SteeringPlan plan, MaskThread& masks) : plan_(std::move
 
 RunSteering::~RunSteering() {
   if (computing_) computing_->wait();
+  if (plan_.calls && !plan_.calls->failure().empty())
+    log_warn("a tool grammar was given up in the middle of an answer", {{"reason", plan_.calls->failure()}});
 }
 
 std::size_t RunSteering::mask_words() const {
