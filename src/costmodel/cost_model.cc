@@ -1,6 +1,6 @@
 // Weighted least squares on decayed sums. Each observation is divided by its own time, so that the fit
-// minimises relative errors and a 5 ms step counts as much as a 500 ms one. With three unknowns the
-// non-negative optimum is found by trying every subset of coefficients (seven) and keeping the best that is
+// minimises relative errors and a 5 ms step counts as much as a 500 ms one. With so few unknowns the
+// non-negative optimum is found by trying every subset of coefficients (15 of four) and keeping the best that is
 // not negative.
 #include "costmodel/cost_model.h"
 
@@ -14,40 +14,43 @@ namespace {
 
 constexpr double kFade = 0.98;  // weight of the past per observation: about 50 steps of memory for the shape
 constexpr double kRecentWeight = 0.05;  // spec 35 section 2.4
-// A pull of the constant and the slope by depth towards zero, relative to the squared weight of one
+// A pull of all coefficients but that of the tokens towards zero, relative to the squared weight of one
 // observation. It decides only while the observations do not: one step alone is explained by its tokens.
 constexpr double kRidge = 1e-6;
+constexpr double kTokenRidge = 1e-9;
 
-using Matrix = std::array<std::array<double, 3>, 3>;
-using Vector = std::array<double, 3>;
+template <std::size_t N>
+using Square = std::array<std::array<double, N>, N>;
 
 // Solves the system restricted to the coefficients in `subset` (bit i = coefficient i); the others are zero.
-std::optional<Vector> solve_subset(const Matrix& a, const Vector& b, unsigned subset) {
-  int index[3];
-  int n = 0;
-  for (int i = 0; i < 3; ++i) {
+template <std::size_t N>
+std::optional<std::array<double, N>> solve_subset(const Square<N>& a, const std::array<double, N>& b,
+                                                  unsigned subset) {
+  std::size_t index[N];
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < N; ++i) {
     if (subset & (1U << i)) index[n++] = i;
   }
-  double m[3][4];
-  for (int r = 0; r < n; ++r) {
-    for (int c = 0; c < n; ++c) m[r][c] = a[index[r]][index[c]];
+  double m[N][N + 1];
+  for (std::size_t r = 0; r < n; ++r) {
+    for (std::size_t c = 0; c < n; ++c) m[r][c] = a[index[r]][index[c]];
     m[r][n] = b[index[r]];
   }
-  for (int p = 0; p < n; ++p) {
-    int best = p;
-    for (int r = p + 1; r < n; ++r) {
+  for (std::size_t p = 0; p < n; ++p) {
+    std::size_t best = p;
+    for (std::size_t r = p + 1; r < n; ++r) {
       if (std::abs(m[r][p]) > std::abs(m[best][p])) best = r;
     }
     if (std::abs(m[best][p]) < 1e-300) return std::nullopt;
     if (best != p) std::swap(m[best], m[p]);
-    for (int r = 0; r < n; ++r) {
+    for (std::size_t r = 0; r < n; ++r) {
       if (r == p) continue;
       const double factor = m[r][p] / m[p][p];
-      for (int c = p; c <= n; ++c) m[r][c] -= factor * m[p][c];
+      for (std::size_t c = p; c <= n; ++c) m[r][c] -= factor * m[p][c];
     }
   }
-  Vector out{};
-  for (int p = 0; p < n; ++p) {
+  std::array<double, N> out{};
+  for (std::size_t p = 0; p < n; ++p) {
     out[index[p]] = m[p][n] / m[p][p];
     if (!(out[index[p]] >= 0)) return std::nullopt;  // negative or not a number
   }
@@ -55,46 +58,66 @@ std::optional<Vector> solve_subset(const Matrix& a, const Vector& b, unsigned su
 }
 
 // k'Ak - 2 k'b: the sum of squares without its constant.
-double objective(const Matrix& a, const Vector& b, const Vector& k) {
+template <std::size_t N>
+double objective(const Square<N>& a, const std::array<double, N>& b, const std::array<double, N>& k) {
   double sum = 0;
-  for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) sum += k[i] * a[i][j] * k[j];
+  for (std::size_t i = 0; i < N; ++i) {
+    for (std::size_t j = 0; j < N; ++j) sum += k[i] * a[i][j] * k[j];
     sum -= 2 * k[i] * b[i];
   }
   return sum;
 }
 
+std::array<double, 2> decode_terms(int streams, std::int64_t depth) {
+  const double s = streams;
+  return {s, s * static_cast<double>(depth)};
+}
+
+std::array<double, 3> prefill_terms(std::int64_t tokens, std::int64_t depth) {
+  const auto n = static_cast<double>(tokens);
+  const auto d = static_cast<double>(depth);
+  return {n, n * d, d};
+}
+
 }  // namespace
 
-void LinearFit::observe(double u, double v, double y) {
-  if (!(y > 0) || !std::isfinite(y) || !std::isfinite(u) || !std::isfinite(v)) return;
+template <std::size_t Terms>
+double LinearFit<Terms>::explained(const Variables& x) const {
+  double sum = k_[0];
+  for (std::size_t i = 0; i < x.size(); ++i) sum += k_[i + 1] * x[i];
+  return sum;
+}
+
+template <std::size_t Terms>
+void LinearFit<Terms>::observe(const Variables& x, double y) {
+  if (!(y > 0) || !std::isfinite(y) || !std::ranges::all_of(x, [](double v) { return std::isfinite(v); })) return;
   if (count_ > 0) {
-    const double expected = k_[0] + k_[1] * u + k_[2] * v;
+    const double expected = explained(x);
     if (expected > 0) {
       // One stalled step (a page fault, a suspended machine) must not halve every chunk after it.
       const double ratio = std::clamp(y / expected, 0.25, 4.0);
       recent_ += kRecentWeight * (ratio - recent_);
     }
   }
-  const Vector x{1.0 / y, u / y, v / y};
-  for (int i = 0; i < 3; ++i) {
-    for (int j = 0; j < 3; ++j) xx_[i][j] = xx_[i][j] * kFade + x[i] * x[j];
-    xy_[i] = xy_[i] * kFade + x[i];
+  Vector row{1.0 / y};
+  for (std::size_t i = 0; i < x.size(); ++i) row[i + 1] = x[i] / y;
+  for (std::size_t i = 0; i < Terms; ++i) {
+    for (std::size_t j = 0; j < Terms; ++j) xx_[i][j] = xx_[i][j] * kFade + row[i] * row[j];
+    xy_[i] = xy_[i] * kFade + row[i];
   }
   ++count_;
   solve();
 }
 
-void LinearFit::solve() {
-  Matrix a = xx_;
-  a[0][0] += kRidge * xx_[0][0];
-  a[1][1] += 1e-9 * xx_[1][1];
-  a[2][2] += kRidge * xx_[2][2];
+template <std::size_t Terms>
+void LinearFit<Terms>::solve() {
+  Square<Terms> a = xx_;
+  for (std::size_t i = 0; i < Terms; ++i) a[i][i] += (i == 1 ? kTokenRidge : kRidge) * xx_[i][i];
   double best = std::numeric_limits<double>::infinity();
-  for (unsigned subset = 1; subset < 8; ++subset) {
-    const auto candidate = solve_subset(a, xy_, subset);
+  for (unsigned subset = 1; subset < (1U << Terms); ++subset) {
+    const auto candidate = solve_subset<Terms>(a, xy_, subset);
     if (!candidate) continue;
-    const double value = objective(a, xy_, *candidate);
+    const double value = objective<Terms>(a, xy_, *candidate);
     if (value < best) {
       best = value;
       k_ = *candidate;
@@ -102,28 +125,28 @@ void LinearFit::solve() {
   }
 }
 
-double LinearFit::predict(double u, double v) const {
-  return (k_[0] + k_[1] * u + k_[2] * v) * recent_;
+template <std::size_t Terms>
+double LinearFit<Terms>::predict(const Variables& x) const {
+  return explained(x) * recent_;
 }
 
+template class LinearFit<3>;
+template class LinearFit<4>;
+
 void CostModel::observe_decode(int streams, std::int64_t depth, double ms) {
-  const double s = streams;
-  decode_.observe(s, s * static_cast<double>(depth), ms);
+  decode_.observe(decode_terms(streams, depth), ms);
 }
 
 void CostModel::observe_prefill(std::int64_t tokens, std::int64_t depth, double ms) {
-  const auto n = static_cast<double>(tokens);
-  prefill_.observe(n, n * static_cast<double>(depth), ms);
+  prefill_.observe(prefill_terms(tokens, depth), ms);
 }
 
 double CostModel::decode_ms(int streams, std::int64_t depth) const {
-  const double s = streams;
-  return decode_.predict(s, s * static_cast<double>(depth));
+  return decode_.predict(decode_terms(streams, depth));
 }
 
 double CostModel::prefill_ms(std::int64_t tokens, std::int64_t depth) const {
-  const auto n = static_cast<double>(tokens);
-  return prefill_.predict(n, n * static_cast<double>(depth));
+  return prefill_.predict(prefill_terms(tokens, depth));
 }
 
 std::int64_t CostModel::prefill_tokens_within(double ms, std::int64_t depth) const {

@@ -38,6 +38,17 @@ TEST(CostModel, FindsKnownCoefficientsThroughNoise) {
   EXPECT_NEAR(costs.prefill_fit().coefficients()[1], 0.9, 0.15 * 0.9);
 }
 
+TEST(CostModel, FindsWhatACallPaysForTheCellsBeforeIt) {
+  CostModel costs;
+  const auto truth = [](double n, double d) { return 15 + 4.2 * n + 0.0015 * n * d + 0.008 * d; };
+  // Ever smaller chunks of one prompt, as the planner cuts them.
+  for (std::int64_t d = 0, n = 32; d < 5000; d += n) {
+    n = d < 500 ? 32 : d < 2000 ? 16 : 8;
+    costs.observe_prefill(n, d, truth(static_cast<double>(n), static_cast<double>(d)));
+  }
+  EXPECT_NEAR(costs.prefill_ms(4, 5000) / truth(4, 5000), 1.0, 0.1);
+}
+
 TEST(CostModel, ExplainsASingleStepByItsTokens) {
   CostModel costs;
   costs.observe_prefill(100, 0, 50);
