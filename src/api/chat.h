@@ -21,6 +21,7 @@ struct ChatRequest {
   bool include_usage = false;
   bool include_reasoning = false;
   bool return_progress = false;
+  std::string caller;  // identity of the key it came with; set by the transport
   // session_key holds `prompt_cache_key` as sent; the transport replaces it by affinity_key()
   // (api/exchange.h).
   prompt::GenerateRequest generate;
@@ -56,6 +57,7 @@ struct ChatReplyHead {
 struct ChatMessage {
   struct Call {
     std::string id, name, arguments;
+    std::string engine_id;  // the id that the model itself wrote, or ""; never on the wire
   };
   struct Unparsed {
     std::string name, text;
@@ -63,6 +65,9 @@ struct ChatMessage {
   std::string content;
   std::optional<std::string> reasoning;  // where the client asked for it
   std::vector<Call> calls;
+  // All that the model wrote, for when the conversation comes back. Only with calls; unset: it is not known where
+  // reasoning ended.
+  std::optional<prompt::Sampled> sampled;
   // --- `x_gezel`: what the client should know about an answer that was given all the same
   std::vector<std::string> warnings;
   std::vector<std::string> repairs;  // what was changed in the model's calls, and why

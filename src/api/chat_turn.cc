@@ -91,12 +91,19 @@ void ChatTurn::start(const engine::Started& started) {
     // The engine walks the tools' schemas again.
     if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
   }
-  parser_.emplace(options(started));
+  turn::ParserOptions chosen = options(started);
+  start_ = chosen.start;
+  splitter_.split_reasoning = chosen.split_reasoning;
+  splitter_.family = chosen.family;
+  splitter_.private_markers = chosen.private_markers;
+  splitter_.calls = true;
+  parser_.emplace(std::move(chosen));
 }
 
 turn::Events ChatTurn::feed(std::string_view text) {
   if (!parser_) start({});
   auto events = parser_->feed(text);
+  if (!tools_.empty()) raw_ += text;
   // Whether a call needs no repair is known when it is complete.
   if (policy_ == prompt::ToolPolicy::strict) std::erase_if(events, about_calls);
   if (!include_reasoning_) std::erase_if(events, [](const auto& e) { return std::holds_alternative<turn::ReasoningDelta>(e); });
@@ -123,6 +130,23 @@ void ChatTurn::make_strict(Finished& finished, turn::Message& message) const {
   }
 }
 
+// What was written, cut where its first block of reasoning ended.
+std::optional<prompt::Sampled> ChatTurn::sampled(bool reasoned) {
+  prompt::Sampled out;
+  out.began_in_reasoning = start_ == turn::StartState::open;
+  if (reasoned) {
+    turn::ReasoningTracker tracker(splitter_, start_);
+    const auto boundaries = tracker.feed(raw_);
+    const auto end = std::ranges::find(boundaries, false, &turn::ReasoningTracker::Boundary::inside);
+    if (end == boundaries.end()) return std::nullopt;
+    out.reasoning_bytes = end->by_call ? end->begin : end->end;
+    while (out.reasoning_bytes < raw_.size() && (raw_[out.reasoning_bytes] == '\n' || raw_[out.reasoning_bytes] == ' '))
+      ++out.reasoning_bytes;
+  }
+  out.text = std::move(raw_);
+  return out;
+}
+
 ChatTurn::Finished ChatTurn::finish(const engine::Done& done) {
   if (!parser_) start({});
   auto [events, message] = parser_->finish(done.reason == engine::FinishReason::length ? turn::FinishReason::length
@@ -132,11 +156,14 @@ ChatTurn::Finished ChatTurn::finish(const engine::Done& done) {
   if (!include_reasoning_)
     std::erase_if(out.events, [](const auto& e) { return std::holds_alternative<turn::ReasoningDelta>(e); });
   if (policy_ == prompt::ToolPolicy::strict) make_strict(out, message);
+  const bool reasoned = !message.reasoning.empty();
   out.message.content = std::move(message.content);
   if (include_reasoning_ && !message.reasoning.empty()) out.message.reasoning = std::move(message.reasoning);
   for (auto& call : message.calls) {
-    out.message.calls.push_back({std::move(call.id), std::move(call.name), std::move(call.arguments_text)});
+    out.message.calls.push_back(
+        {std::move(call.id), std::move(call.name), std::move(call.arguments_text), std::move(call.engine_id)});
   }
+  if (!out.message.calls.empty()) out.message.sampled = sampled(reasoned);
   for (auto& lost : message.unparsed) out.message.unparsed.push_back({std::move(lost.name), std::move(lost.text)});
   out.message.repairs = std::move(message.repairs);
   out.message.warnings = std::move(warnings_);

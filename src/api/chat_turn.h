@@ -13,6 +13,7 @@
 #include "api/error.h"
 #include "base/ids.h"
 #include "turn/parser.h"
+#include "turn/splitter.h"
 
 namespace gezel::api {
 
@@ -37,6 +38,7 @@ class ChatTurn {
 
  private:
   turn::ParserOptions options(const engine::Started& started);
+  std::optional<prompt::Sampled> sampled(bool reasoned);
   void make_strict(Finished& finished, turn::Message& message) const;
 
   const prompt::ToolChoice choice_;
@@ -46,6 +48,9 @@ class ChatTurn {
   turn::CallIds ids_;
   std::vector<turn::ToolSchema> tools_;
   std::optional<turn::Parser> parser_;
+  std::string raw_;  // all text so far, where tools were offered
+  turn::SplitterOptions splitter_;
+  turn::StartState start_ = turn::StartState::closed;
   std::vector<std::string> warnings_;
 };
 

@@ -60,6 +60,9 @@ constexpr std::array kFlags{
          .value = "SECONDS",
          .help = "unload a model that nobody used for so long; 0 = never (unset: 300)",
          .high = 31'536'000},
+    Flag{.name = "--no-replay-store",
+         .help = "do not keep what models wrote for their tool calls; conversations with calls then reuse less of "
+                 "what was computed"},
     Flag{.name = "--log-format",
          .kind = Flag::Kind::text,
          .help = "how the log is written (unset: text on a terminal, json otherwise)",
@@ -133,6 +136,7 @@ int run(Environment& env, const Arguments& arguments) {
   if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";
   if (const auto seconds = arguments.integer("--idle-timeout"))
     options.service.idle_timeout = Millis(*seconds * 1'000);
+  options.service.replay_store = !arguments.has("--no-replay-store");
   setup_logging(log_options(arguments));
   return env.serve(options);
 }

@@ -56,6 +56,7 @@ class Answer {
         stream_(request.stream),
         progress_(request.return_progress),
         logprobs_(request.generate.logprobs),
+        caller_(request.caller),
         turn_(request, std::move(warnings), call.services.entropy) {
     head_.id = "chatcmpl-" + new_uuid(call.services.entropy);
     head_.created = unix_seconds(call.services.clock.wall_now());
@@ -193,6 +194,8 @@ class Answer {
       co_return;
     }
     const bool calls = !finished.message.calls.empty();
+    // Before the client can send them back.
+    if (calls) co_await call_.services.inference.keep_calls(caller_, head_.model, finished.message);
     outcome_ = calls ? "tool_calls" : done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
@@ -235,6 +238,7 @@ class Answer {
   const ChatTimings& timings_;
   std::shared_ptr<Feed> feed_;
   const bool stream_, progress_, logprobs_;
+  const std::string caller_;
   api::ChatReplyHead head_;
   std::optional<api::ChatFrames> frames_;
   const Deadline begin_ = steady_clock::now();
@@ -266,6 +270,7 @@ asio::awaitable<void> chat_completions(Call& call) {
   }
   const std::uint64_t body_bytes = call.request.body.size();
   call.request.body = {};  // up to 64 MiB that the generation does not need
+  request->caller = call.caller.app_id;
   request->generate.session_key =
       api::affinity_key(call.request.headers, request->generate.session_key, call.caller.app_id);
 

@@ -98,6 +98,10 @@ class FakeService final : public service::InferenceService {
     if (refusal) co_return std::unexpected(*refusal);
     co_return std::make_unique<ScriptedGeneration>(script);
   }
+  asio::awaitable<void> keep_calls(std::string caller, std::string, api::ChatMessage message) override {
+    kept.emplace_back(std::move(caller), std::move(message));
+    co_return;
+  }
   asio::awaitable<json::value> list_models() override {
     co_return json::value{{"object", "list"}, {"data", json::array()}};
   }
@@ -128,6 +132,7 @@ class FakeService final : public service::InferenceService {
   std::shared_ptr<Script> script;
   std::optional<api::ApiError> refusal;
   std::optional<api::ChatRequest> last;
+  std::vector<std::pair<std::string, api::ChatMessage>> kept;
   json::value ps_reply{{"models", json::array()}};
   bool hold_accept = false;
 

@@ -163,6 +163,12 @@ void sort_tool_results(std::vector<Message>& messages) {
   }
 }
 
+void tell_calls(Message& message) {
+  for (const ToolCall& call : message.tool_calls)
+    append_text(message, fmt::format("Called the tool {} ({}).", call.name, call.id));
+  message.tool_calls.clear();
+}
+
 void move_system_text_to_user(std::vector<Message>& messages) {
   std::string system;
   for (const Message& message : messages) {
@@ -219,6 +225,7 @@ Result<std::vector<Message>> normalise(std::vector<Message> messages, const Temp
   // A message that had reasoning only, in front of a template that does not ask for it, has nothing left.
   drop_empty_assistants(messages);
   if (!traits.tool_results && !traits.fold_tool_results) flatten_tool_transcript(messages);
+  if (!traits.calls) std::ranges::for_each(messages, tell_calls);
   if (!traits.system_role) move_system_text_to_user(messages);
   return messages;
 }
@@ -232,12 +239,10 @@ void flatten_tool_transcript(std::vector<Message>& messages) {
       message = user_message();
       set_text(message, std::move(text));
     }
-    for (const ToolCall& call : message.tool_calls)
-      append_text(message, fmt::format("Called the tool {} ({}).", call.name, call.id));
-    message.tool_calls.clear();
-
+    tell_calls(message);
     if (!flat.empty() && flat.back().role == message.role && message.role != Role::system) {
       Message& last = flat.back();
+      last.sampled.reset();  // it is no longer the message that was sampled
       if (!message.reasoning.empty()) {
         last.reasoning += last.reasoning.empty() ? message.reasoning : "\n\n" + message.reasoning;
       }

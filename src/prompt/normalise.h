@@ -26,6 +26,7 @@ struct TemplateTraits {
   bool system_role = true;      // false: system text goes into the first user message
   bool developer_role = false;  // true: `developer` keeps its name (harmony); otherwise it becomes `system`
   bool tool_results = true;  // false: a tool's result would be lost, so calls and results become plain text
+  bool calls = true;         // false: calls would be lost, so they are told in the text of their message
   bool text_arguments = false;  // a call's arguments stay JSON text; otherwise they are an object
   bool typed_content = false;   // content is always a list of parts, also when it is text alone
   ReasoningReplay reasoning = ReasoningReplay::dropped;

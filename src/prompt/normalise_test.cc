@@ -135,6 +135,11 @@ TEST(Normalise, ToolTrafficBecomesTextWhereResultsWouldBeLost) {
                           "user: Tool result for ping (c1):\nok"));
 }
 
+TEST(Normalise, CallsAreToldWhereTheyAloneWouldBeLost) {
+  EXPECT_THAT(normalised({message(Role::user, "Hi"), calls({{"c1", "ping", "{}"}}), result("c1", "ok")}, {.calls = false}),
+              ElementsAre("user: Hi", "assistant: Called the tool ping (c1).", "tool: ok"));
+}
+
 TEST(Normalise, ResultsAreSortedByTheirCallsWhereAsked) {
   EXPECT_THAT(
       normalised({calls({{"c1", "a", "{}"}, {"c2", "b", "{}"}}), result("c2", "2"), result("c1", "1")},

@@ -25,11 +25,19 @@ struct ContentPart {
   std::string text;  // the text, or the image as a data URI
 };
 
+// What the model itself wrote for an assistant message, byte for byte, where that is still known.
+struct Sampled {
+  std::string text;                 // after the prompt it answered, without the token that ended it
+  std::size_t reasoning_bytes = 0;  // so much of its front is reasoning, with closer and white space after it
+  bool began_in_reasoning = false;  // the prompt had opened the block already
+};
+
 struct Message {
   Role role = Role::user;
   std::vector<ContentPart> content;  // empty: null or absent
   std::string reasoning;             // earlier reasoning of an assistant message, replayed only where a template asks
   std::vector<ToolCall> tool_calls;
+  std::optional<Sampled> sampled;    // put in the place of what the template would make of the message
   std::string tool_call_id;          // role tool: the call it answers
   std::string name;                  // role tool: the function's name where known
 };

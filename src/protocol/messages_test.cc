@@ -30,7 +30,8 @@ prompt::GenerateRequest full_request() {
                    {prompt::ContentPart::Kind::image, "data:image/png;base64,AA=="}}},
       {.role = prompt::Role::assistant,
        .reasoning = "hm",
-       .tool_calls = {{"call_1", "add", "{\"a\": 1,\"b\":\"\\u0000\"}"}, {"call_2", "sub", "{}"}}},
+       .tool_calls = {{"call_1", "add", "{\"a\": 1,\"b\":\"\\u0000\"}"}, {"call_2", "sub", "{}"}},
+       .sampled = prompt::Sampled{"<think>\n\"x\"</think> {}", 17, true}},
       {.role = prompt::Role::tool,
        .content = {{prompt::ContentPart::Kind::text, "3"}},
        .tool_call_id = "call_1",
@@ -111,7 +112,7 @@ Failed full_failed() {
           8192};
 }
 Stats full_stats() {
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13.5, 14.5};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15.5, 16.5};
 }
 Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};
@@ -183,6 +184,11 @@ TEST(Messages, ARequestComesBackWithEveryValueInItsField) {
   EXPECT_EQ(got.messages[0].content[0].text, sent.messages[0].content[0].text);
   EXPECT_EQ(got.messages[1].content[1].kind, prompt::ContentPart::Kind::image);
   EXPECT_EQ(got.messages[2].tool_calls[0].arguments, sent.messages[2].tool_calls[0].arguments);
+  ASSERT_TRUE(got.messages[2].sampled);
+  EXPECT_EQ(got.messages[2].sampled->text, sent.messages[2].sampled->text);
+  EXPECT_EQ(got.messages[2].sampled->reasoning_bytes, 17u);
+  EXPECT_TRUE(got.messages[2].sampled->began_in_reasoning);
+  EXPECT_FALSE(got.messages[0].sampled);
   EXPECT_EQ(got.tools[0].json, sent.tools[0].json);
   EXPECT_EQ(got.tool_choice, prompt::ToolChoice::named);
   EXPECT_EQ(got.tool_name, "add");

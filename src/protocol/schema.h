@@ -66,11 +66,18 @@ void describe(auto& field, like<prompt::ContentPart> auto& part) {
   field.required("text", part.text);
 }
 
+void describe(auto& field, like<prompt::Sampled> auto& sampled) {
+  field.required("text", sampled.text);
+  field("reasoning_bytes", sampled.reasoning_bytes);
+  field("began_in_reasoning", sampled.began_in_reasoning);
+}
+
 void describe(auto& field, like<prompt::Message> auto& message) {
   field.required("role", message.role);
   field.required("content", message.content);
   field("reasoning", message.reasoning);
   field("tool_calls", message.tool_calls);
+  field("sampled", message.sampled);
   field("tool_call_id", message.tool_call_id);
   field("name", message.name);
 }
@@ -283,6 +290,8 @@ void describe(auto& field, like<Stats> auto& stats) {
   field.required("micro_batches", stats.micro_batches);
   field("prompt_tokens_total", stats.prompt_tokens_total);
   field("cached_tokens_total", stats.cached_tokens_total);
+  field("replayed_total", stats.replayed_total);
+  field("replay_missed_total", stats.replay_missed_total);
   field("generated_tokens_total", stats.generated_tokens_total);
   field("decode_tps", stats.decode_tps, at_least(0));
   field("prefill_tps", stats.prefill_tps, at_least(0));

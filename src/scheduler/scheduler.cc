@@ -317,6 +317,7 @@ void Scheduler::fail_run(Run& run, RunError error, std::string_view detail) {
 void Scheduler::release(Run& run) {
   if (run.slot >= 0) {
     Slot& slot = slots_[static_cast<std::size_t>(run.slot)];
+    sink_.on_slot(run.slot, run.keys);
     run.keys.resize(static_cast<std::size_t>(run.fed));
     slot.tokens = std::move(run.keys);
     slot.run = nullptr;

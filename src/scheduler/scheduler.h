@@ -105,6 +105,9 @@ class Sink {
   virtual void on_prefill(RunId id, std::int64_t done, std::int64_t total) = 0;
   // The run's place among those waiting for a slot changed.
   virtual void on_queued(RunId id, std::int64_t ahead) = 0;
+  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not computed;
+  // nothing when the slot was given to a run.
+  virtual void on_slot(int /*slot*/, std::span<const Token> /*tokens*/) {}
   virtual void on_done(const RunResult& result) = 0;
   // `detail` says more where there is more to say.
   virtual void on_failed(RunId id, RunError error, std::string_view detail) = 0;

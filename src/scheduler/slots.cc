@@ -83,6 +83,7 @@ void Scheduler::occupy(Run& run, Choice choice) {
   if (choice.keep > 0 && decoder_.position_max(choice.slot) != choice.keep - 1) clear();
 
   slot.tokens.clear();
+  sink_.on_slot(choice.slot, {});
   slot.run = &run;
   run.slot = choice.slot;
   run.fed = run.cached = choice.keep;

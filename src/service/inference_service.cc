@@ -27,7 +27,11 @@ class Service final : public InferenceService {
 
   asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(
       const api::ChatRequest& request) override {
-    return chat_kept(core_, request.model, request.generate);
+    return chat_kept(core_, request.model, request.caller, request.generate);
+  }
+  asio::awaitable<void> keep_calls(std::string caller, std::string model, api::ChatMessage message) override {
+    const auto core = core_;
+    co_await core->keep_calls(std::move(caller), std::move(model), std::move(message));
   }
   asio::awaitable<json::value> list_models() override {
     const auto core = core_;
@@ -60,8 +64,8 @@ class Service final : public InferenceService {
  private:
   // By value: a coroutine must not depend on what its caller passed by reference.
   static asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat_kept(
-      std::shared_ptr<ServiceCore> core, std::string model, prompt::GenerateRequest request) {
-    co_return co_await core->chat(std::move(model), std::move(request));
+      std::shared_ptr<ServiceCore> core, std::string model, std::string caller, prompt::GenerateRequest request) {
+    co_return co_await core->chat(std::move(model), std::move(caller), std::move(request));
   }
 
   std::function<void()> drain_;

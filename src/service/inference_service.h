@@ -37,6 +37,7 @@ struct ServiceOptions {
   std::optional<int> target_itl_ms;
   Millis idle_timeout{300'000};
   bool sandbox = true;
+  bool replay_store = true;  // --no-replay-store: forget what models wrote for their calls
   std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
   std::map<std::string, std::string> default_models;  // pinned: provider -> model
 };
@@ -58,6 +59,10 @@ class InferenceService {
   // work.
   virtual asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(
       const api::ChatRequest& request) = 0;
+
+  // Remembers what the model wrote for the calls of an answer that `caller` is about to get, so that they can stand
+  // in later prompts byte for byte (replay/store.h). Never fails: without it there is less to reuse.
+  virtual asio::awaitable<void> keep_calls(std::string caller, std::string model, api::ChatMessage message) = 0;
 
   // Bodies of GET /v1/models and GET /v1/models/{id} (spec 10 section 8), from what was last seen on disk: a
   // second old at most, looked at again in the background. Before a model is left out or refused the disk is

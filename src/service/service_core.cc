@@ -78,6 +78,21 @@ api::ApiError ServiceCore::unusable(const ModelName& name) const {
       "model"));
 }
 
+// Of the contents where they were hashed, of the files as they lie there before.
+std::string ServiceCore::fingerprint_of(std::string_view id) const {
+  const auto* model = installed(id);
+  if (model == nullptr) return {};
+  std::string all;
+  for (const auto& [file, stamp] : model->stamps) {
+    const auto digest = model->sha256.find(file);
+    all += digest != model->sha256.end() && !digest->second.empty()
+               ? digest->second
+               : fmt::format("{}:{}:{}", stamp.size, stamp.mtime_ns, stamp.inode);
+    all += '\n';
+  }
+  return sha256_hex(all);
+}
+
 ModelFacts ServiceCore::facts_of(const ModelName& name) {
   ModelFacts facts;
   facts.context_wanted = options_.context;
@@ -147,7 +162,15 @@ json::value ServiceCore::ps() {
                                {"idle_ms", status.idle_ms},
                                {"unload_at", unload_time(status.unload_at)}});
   }
-  return json::object{{"models", std::move(out)}};
+  json::object reply{{"models", std::move(out)}};
+  if (replay_) {
+    const replay::Counters counters = replay_->counters();
+    reply["replay"] = json::object{{"answers", counters.records},
+                                   {"bytes", counters.bytes},
+                                   {"hits", counters.hits},
+                                   {"misses", counters.misses}};
+  }
+  return reply;
 }
 
 void ServiceCore::scan_if_old() {

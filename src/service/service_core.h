@@ -12,6 +12,7 @@
 
 #include "engine/pool.h"
 #include "engine/wakeup.h"
+#include "replay/store.h"
 #include "service/inference_service.h"
 #include "service/model_entry.h"
 #include "service/model_name.h"
@@ -27,8 +28,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // Begins background work; once, after construction.
   void start();
 
-  asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(std::string model,
+  asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(std::string model, std::string caller,
                                                                             prompt::GenerateRequest request);
+  asio::awaitable<void> keep_calls(std::string caller, std::string model, api::ChatMessage message);
   asio::awaitable<json::value> list_models();
   asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id);
   json::value health() const;
@@ -78,12 +80,16 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // The model a request means, installed and usable; looks at the disk again before it says no.
   asio::awaitable<api::ApiResult<ModelName>> usable_model(std::string text);
   ModelFacts facts_of(const ModelName& name);
+  // The fingerprint of an installed model's files, or "".
+  std::string fingerprint_of(std::string_view id) const;
+  asio::awaitable<void> put_sampled(std::string caller, const ModelName& name, prompt::GenerateRequest& request);
 
   ServiceParts parts_;
   const ServiceOptions options_;
   const WallTime started_at_;
   models::ModelStore store_;
   engine::EnginePool engines_;
+  std::unique_ptr<replay::Store> replay_;  // null until it is open, and where it is not wanted
 
   models::Inventory inventory_;
   MonotonicTime scanned_at_{};

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/on_pool.h"
 #include "engine/quarantine.h"
+#include "prompt/normalise.h"
 #include "service/service_core.h"
 
 namespace gezel::service {
@@ -103,6 +104,16 @@ asio::awaitable<void> ServiceCore::prepare() {
       return true;
     });
   }
+  if (options_.replay_store) {
+    auto opened = co_await on_pool(parts_.pool, [this] {
+      return replay::Store::open(options_.home / "replay" / "calls.db", parts_.clock);
+    });
+    if (opened) {
+      replay_ = std::move(*opened);
+    } else {
+      log_warn("tool calls will not be kept", {{"reason", opened.error().message}});
+    }
+  }
   prepared_ = true;
   prepared_changed_.notify();
 }
@@ -184,7 +195,7 @@ asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string
 }
 
 asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore::chat(
-    std::string model, prompt::GenerateRequest request) {
+    std::string model, std::string caller, prompt::GenerateRequest request) {
   if (stopping_) co_return std::unexpected(api::shutting_down());
   const auto name = co_await usable_model(std::move(model));
   if (!name) co_return std::unexpected(name.error());
@@ -194,9 +205,59 @@ asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore
   if (stopping_) co_return std::unexpected(api::shutting_down());
   const auto engine = engines_.get(name->qualified());
   if (!engine) co_return std::unexpected(api::from_engine(engine.error()));
+  co_await put_sampled(std::move(caller), *name, request);
   auto generation = co_await (*engine)->generate(std::move(request));
   if (!generation) co_return std::unexpected(api::from_engine(generation.error()));
   co_return std::move(*generation);
+}
+
+// Answers with calls get the bytes that were sampled, and their calls and results the ids that the model wrote.
+asio::awaitable<void> ServiceCore::put_sampled(std::string caller, const ModelName& name,
+                                               prompt::GenerateRequest& request) {
+  const auto has_calls = [](const prompt::Message& message) { return !message.tool_calls.empty(); };
+  if (!replay_ || std::ranges::none_of(request.messages, has_calls)) co_return;
+  const replay::Scope scope{std::move(caller), fingerprint_of(name.model)};
+  const Busy busy(shared_from_this());
+  request.messages = co_await on_pool(
+      parts_.pool, [store = replay_.get(), scope, messages = std::move(request.messages)]() mutable {
+        std::map<std::string, std::string, std::less<>> written;  // by id of the wire
+        for (prompt::Message& message : messages) {
+          if (message.role == prompt::Role::tool) {
+            if (const auto id = written.find(message.tool_call_id); id != written.end()) message.tool_call_id = id->second;
+            continue;
+          }
+          if (message.tool_calls.empty()) continue;
+          auto kept = store->find(scope, message.tool_calls, prompt::text_of(message));
+          for (std::size_t i = 0; i < message.tool_calls.size(); ++i) {
+            std::string& id = message.tool_calls[i].id;
+            written.erase(id);
+            if (!kept || kept->engine_ids[i].empty()) continue;
+            written.emplace(id, kept->engine_ids[i]);
+            id = kept->engine_ids[i];
+          }
+          if (kept) message.sampled = std::move(kept->sampled);
+        }
+        return std::move(messages);
+      });
+}
+
+asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string model, api::ChatMessage message) {
+  if (!replay_ || !message.sampled || stopping_) co_return;
+  const auto name = resolve_model_name(model, known());
+  if (!name) co_return;
+  replay::Answer answer;
+  answer.content = std::move(message.content);
+  answer.sampled = std::move(*message.sampled);
+  for (auto& call : message.calls) {
+    answer.calls.push_back({std::move(call.id), std::move(call.name), std::move(call.arguments)});
+    answer.engine_ids.push_back(std::move(call.engine_id));
+  }
+  const replay::Scope scope{std::move(caller), fingerprint_of(name->model)};
+  const Busy busy(shared_from_this());
+  // The store itself says what went wrong.
+  (void)co_await on_pool(parts_.pool, [store = replay_.get(), scope, answer = std::move(answer)] {
+    return store->keep(scope, answer);
+  });
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::stop_model(std::string model, bool force) {

@@ -118,6 +118,7 @@ class ServiceTest : public models::testing::StoreTest {
                                   .content = {},
                                   .reasoning = {},
                                   .tool_calls = {},
+                                  .sampled = {},
                                   .tool_call_id = {},
                                   .name = {}}};
     return wait(service->chat(request));

@@ -20,6 +20,7 @@
 #include "template/default_templates.h"
 #include "template/probe.h"
 #include "template/renderer.h"
+#include "template/splice.h"
 #include "turn/reasoning_markers.h"
 
 namespace gezel::chat {
@@ -93,6 +94,7 @@ class Implementation final : public ChatTemplate {
                  const Clock& clock)
       : renderer_(std::move(renderer)),
         tokens_{options.bos_token, options.eos_token},
+        end_tokens_(std::move(options.end_tokens)),
         utc_offset_(options.utc_offset),
         clock_(clock),
         default_name_(fallback == nullptr ? "" : fallback->name),
@@ -113,9 +115,12 @@ class Implementation final : public ChatTemplate {
   std::string context(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
                       std::int64_t now) const;
   bool reasoning_open(std::string_view rendered, const std::string& context, std::int64_t now) const;
+  void put_sampled(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step, std::int64_t now,
+                   Rendered& rendered) const;
 
   Renderer renderer_;
   prompt::ContextTokens tokens_;
+  std::vector<std::string> end_tokens_;
   std::chrono::seconds utc_offset_;
   const Clock& clock_;
   std::string default_name_;
@@ -222,6 +227,21 @@ bool Implementation::reasoning_open(std::string_view rendered, const std::string
   return again && turn::ends_inside_reasoning(*again);
 }
 
+void Implementation::put_sampled(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
+                                 std::int64_t now, Rendered& rendered) const {
+  if (std::ranges::none_of(attempt.messages, [](const auto& message) { return message.sampled.has_value(); })) return;
+  const auto again = [&](const std::vector<prompt::Message>& messages, bool with_tools) -> std::optional<std::string> {
+    static const std::vector<prompt::Tool> kNone;
+    const Attempt other{messages, attempt.variables, true};
+    auto text = renderer_.render(context(other, with_tools ? tools : kNone, step, now), now);
+    return text ? std::optional(std::move(*text)) : std::nullopt;
+  };
+  Spliced spliced = splice_sampled({attempt.messages, probed_.traits, rendered.text, end_tokens_, again});
+  rendered.text = std::move(spliced.text);
+  rendered.replayed = spliced.replayed;
+  rendered.replay_missed = spliced.missed;
+}
+
 Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) {
   Attempt attempt;
   auto variables = prompt::template_variables(request, probed_.reasoning_effort);
@@ -261,6 +281,7 @@ Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) 
             "The model was not shown its tools: its chat template has no place for them.");
       }
       rendered.text = std::move(*text);
+      put_sampled(attempt, request.tools, step, now, rendered);
       if (probed_.traits.fold_tool_results && rendered.text.ends_with("<turn|>\n"))
         rendered.text += "<|turn>model\n";
       steps_.remember(names, step);

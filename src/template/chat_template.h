@@ -20,6 +20,7 @@ namespace gezel::chat {
 struct TemplateOptions {
   std::string source;                  // the file's template; "" = choose a default
   std::string bos_token, eos_token;    // their texts
+  std::vector<std::string> end_tokens; // texts of all tokens that end an answer, for sampled messages
   bool vision = false;                 // a projector is loaded: image parts stay typed
   std::chrono::seconds utc_offset{0};  // of the place whose date strftime_now() tells; the clock itself is UTC
   // True when the vocabulary has this text as a control token; chooses the default template.
@@ -33,6 +34,8 @@ struct Rendered {
   std::string text;
   bool reasoning_open = false;         // the prompt ends inside a reasoning block (spec 50 section 3.2)
   std::vector<std::string> warnings;   // what the ladder had to leave out, for the client
+  int replayed = 0;                    // messages that stand as the model sampled them (template/splice.h)
+  int replay_missed = 0;               // those whose bytes were known and could not be used
 };
 
 class ChatTemplate {

@@ -59,10 +59,13 @@ class Prober {
   bool functions_;
 };
 
-std::vector<Message> tool_conversation(const TemplateTraits& traits) {
+// A call with an argument, and its result.
+std::vector<Message> tool_conversation(const TemplateTraits& traits, std::string_view argument,
+                                       std::string_view text) {
   Message call = text_message(Role::assistant, "");
-  call.tool_calls = {{traits.short_call_ids ? "abcdef123" : "call_1", "get_it", R"({"city":"Oslo"})"}};
-  Message result = text_message(Role::tool, std::string(kNeedle));
+  call.tool_calls = {{traits.short_call_ids ? "abcdef123" : "call_1", "get_it",
+                      to_json(json::object{{"city", argument}})}};
+  Message result = text_message(Role::tool, std::string(text));
   result.tool_call_id = call.tool_calls.front().id;
   result.name = "get_it";
   return {text_message(Role::user, "Hello."), std::move(call), std::move(result)};
@@ -112,7 +115,7 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
       prober.shows({text_message(Role::system, needle), text_message(Role::user, "Hello.")}, {}, traits);
 
   // Some templates render tool messages only when tools are there.
-  const auto conversation = tool_conversation(traits);
+  const auto conversation = tool_conversation(traits, "Oslo", kNeedle);
   const auto tools = one_tool("get_it");
   const auto shows_results = [&](const TemplateTraits& with) {
     return prober.shows(conversation, tools, with) || prober.shows(conversation, {}, with);
@@ -127,6 +130,12 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
     TemplateTraits folded = traits;
     folded.fold_tool_results = true;
     traits.fold_tool_results = prober.shows(conversation, tools, folded);
+  }
+
+  // A template may write tool messages like any other and know nothing of calls.
+  if (traits.tool_results) {
+    const auto calling = tool_conversation(traits, kNeedle, "It rains.");
+    traits.calls = prober.shows(calling, tools, traits) || prober.shows(calling, {}, traits);
   }
 
   found.tools = prober.shows({text_message(Role::user, "Hello.")}, one_tool(needle), traits);

@@ -37,6 +37,7 @@ json::object found_in(const std::string& source) {
   json::array traits;
   if (!probed.traits.system_role) traits.emplace_back("no system role");
   if (!probed.traits.tool_results) traits.emplace_back("no tool results");
+  if (!probed.traits.calls) traits.emplace_back("no calls");
   if (!probed.tools) traits.emplace_back("no tools");
   if (probed.traits.text_arguments) traits.emplace_back("arguments as text");
   if (probed.traits.typed_content) traits.emplace_back("typed content");

@@ -140,7 +140,7 @@ void CallBook::announce() {
   announced_ = true;
   index_ = next_index_++;
   seen_names_.insert(tool_->name);
-  id_ = options_.ids ? options_.ids->take(engine_id_) : engine_id_;
+  id_ = options_.ids ? options_.ids->take() : engine_id_;
   events_.push_back(CallBegin{index_, id_, tool_->name});
 }
 

@@ -9,7 +9,6 @@
 namespace gezel::turn {
 namespace {
 
-constexpr std::size_t kMaxEngineIdChars = 64;
 constexpr std::size_t kIdLetters = 24;
 constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -130,10 +129,7 @@ bool prose_salvaged(const Provenance& provenance, std::span<const Source> gramma
 CallIds::CallIds(Entropy& entropy, std::span<const std::string> used)
     : entropy_(&entropy), used_(used.begin(), used.end()) {}
 
-std::string CallIds::take(std::string_view engine_id) {
-  const auto chars = static_cast<std::size_t>(count_chars(engine_id));
-  if (chars > 0 && chars <= kMaxEngineIdChars && used_.emplace(engine_id).second)
-    return std::string(engine_id);
+std::string CallIds::take() {
   while (true) {
     std::string id = "call_";
     while (id.size() < 5 + kIdLetters) {

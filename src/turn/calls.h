@@ -71,14 +71,14 @@ std::size_t collapse_duplicates(std::vector<Call>& calls);
 // `grammar_spellings` are the rows it does produce; empty when no grammar is active.
 bool prose_salvaged(const Provenance& provenance, std::span<const Source> grammar_spellings);
 
-// The ids of one conversation. An engine's id is kept if it has 1 to 64 characters and is new; otherwise the
-// call gets `call_` and 24 random letters and digits. Ids say nothing about positions or turns.
+// The ids of one conversation: `call_` and 24 random letters and digits. They say nothing about positions or
+// turns. An id that the engine wrote itself never goes over the wire; it stays beside the call (Call::engine_id).
 class CallIds {
  public:
   // `entropy` must outlive this. `used` are the ids already in the conversation.
   explicit CallIds(Entropy& entropy, std::span<const std::string> used = {});
   // The id of a new call.
-  std::string take(std::string_view engine_id = {});
+  std::string take();
 
  private:
   Entropy* entropy_;

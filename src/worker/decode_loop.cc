@@ -24,6 +24,8 @@ void DecodeLoop::apply(Prepared& prepared) {
   started.splits_reasoning = prepared.splits_reasoning;
   started.call_spellings = std::move(prepared.call_spellings);
   outbox_.push(std::move(started));
+  replayed_ += static_cast<std::uint64_t>(prepared.replayed);
+  replay_missed_ += static_cast<std::uint64_t>(prepared.replay_missed);
   scheduler_.submit(std::move(prepared.run));
 }
 
@@ -42,6 +44,8 @@ void DecodeLoop::apply(const StatsQuery&) {
   stats.prompt_tokens_total = figures.prompt_tokens;
   stats.cached_tokens_total = figures.cached_tokens;
   stats.generated_tokens_total = figures.generated_tokens;
+  stats.replayed_total = replayed_;
+  stats.replay_missed_total = replay_missed_;
   const costmodel::CostModel& costs = scheduler_.costs();
   if (costs.knows_decode()) stats.decode_tps = 1000 / std::max(costs.decode_ms(1, 0), 1e-3);
   if (costs.knows_prefill()) stats.prefill_tps = 512'000 / std::max(costs.prefill_ms(512, 0), 1e-3);

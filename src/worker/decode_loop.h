@@ -33,6 +33,7 @@ class DecodeLoop {
   Commands& commands_;
   const system::ProcessUsage& usage_;
   bool stopping_ = false;
+  std::uint64_t replayed_ = 0, replay_missed_ = 0;
 };
 
 }  // namespace gezel::worker

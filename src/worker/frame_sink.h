@@ -1,6 +1,6 @@
 // worker/frame_sink.h
 //
-// What the scheduler reports, as frames to the daemon.
+// What the scheduler reports: as frames to the daemon, and to the memory of tokens.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -9,17 +9,20 @@
 #include "llama/llama.h"
 #include "scheduler/scheduler.h"
 #include "worker/outbox.h"
+#include "worker/token_memory.h"
 
 namespace gezel::worker {
 
 class FrameSink final : public scheduler::Sink {
  public:
-  FrameSink(Outbox& outbox, const llama::Vocab& vocab, std::function<std::uint64_t()> decode_steps)
-      : outbox_(outbox), vocab_(vocab), decode_steps_(std::move(decode_steps)) {}
+  FrameSink(Outbox& outbox, const llama::Vocab& vocab, TokenMemory& memory,
+            std::function<std::uint64_t()> decode_steps)
+      : outbox_(outbox), vocab_(vocab), memory_(memory), decode_steps_(std::move(decode_steps)) {}
 
   void on_emissions(std::vector<scheduler::Emission> emissions) override;
   void on_prefill(scheduler::RunId id, std::int64_t done, std::int64_t total) override;
   void on_queued(scheduler::RunId id, std::int64_t ahead) override;
+  void on_slot(int slot, std::span<const scheduler::Token> tokens) override { memory_.set(slot, tokens); }
   void on_done(const scheduler::RunResult& result) override;
   void on_failed(scheduler::RunId id, scheduler::RunError error, std::string_view detail) override;
 
@@ -29,6 +32,7 @@ class FrameSink final : public scheduler::Sink {
 
   Outbox& outbox_;
   const llama::Vocab& vocab_;
+  TokenMemory& memory_;
   std::function<std::uint64_t()> decode_steps_;
 };
 

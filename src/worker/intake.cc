@@ -37,10 +37,12 @@ std::size_t longest_piece(const llama::Vocab& vocab) {
 }  // namespace
 
 Intake::Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
-               Constraints& constraints, IntakeGuard& guard, Outbox& outbox, std::function<void(Prepared)> deliver)
+               const TokenMemory& memory, Constraints& constraints, IntakeGuard& guard, Outbox& outbox,
+               std::function<void(Prepared)> deliver)
     : options_(std::move(options)),
       vocab_(vocab),
       template_(chat_template),
+      memory_(memory),
       constraints_(constraints),
       guard_(guard),
       outbox_(outbox),
@@ -116,7 +118,7 @@ std::int64_t Intake::fewest_tokens(std::size_t bytes) const {
 
 std::vector<llama::Token> Intake::tokenize(const std::string& text) const {
   guard_.begin(IntakeGuard::Work::tokenizing);
-  return vocab_.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
+  return memory_.tokenize(text);
 }
 
 Result<chat::Rendered> Intake::render(const prompt::GenerateRequest& request) {
@@ -199,7 +201,8 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
                       .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
                       .steering = std::move(steered->steering),
                       .lane = request.request.lane},
-                  rendered->reasoning_open, std::move(rendered->warnings),
+                  rendered->reasoning_open, rendered->replayed, rendered->replay_missed,
+                  std::move(rendered->warnings),
                   std::string(constraints_.style().family), constraints_.reasons(), std::move(steered->spellings)};
 }
 

@@ -26,6 +26,7 @@
 #include "worker/guarded_thread.h"
 #include "worker/intake_guard.h"
 #include "worker/outbox.h"
+#include "worker/token_memory.h"
 
 namespace gezel::worker {
 
@@ -33,6 +34,7 @@ namespace gezel::worker {
 struct Prepared {
   scheduler::RunSpec run;
   bool reasoning_open = false;
+  int replayed = 0, replay_missed = 0;  // see chat::Rendered
   std::vector<std::string> warnings;
   // How the answer will be written; see protocol::Started.
   std::string family;
@@ -51,7 +53,8 @@ class Intake {
   // `deliver` is called on the intake thread for every request that did not fail; failures go to the outbox
   // directly. `guard` is told what is being worked on.
   Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
-         Constraints& constraints, IntakeGuard& guard, Outbox& outbox, std::function<void(Prepared)> deliver);
+         const TokenMemory& memory, Constraints& constraints, IntakeGuard& guard, Outbox& outbox,
+         std::function<void(Prepared)> deliver);
   ~Intake();
 
   void submit(protocol::Generate request);
@@ -77,6 +80,7 @@ class Intake {
   const IntakeOptions options_;
   const llama::Vocab& vocab_;
   chat::ChatTemplate& template_;
+  const TokenMemory& memory_;
   Constraints& constraints_;
   IntakeGuard& guard_;
   Outbox& outbox_;

@@ -91,10 +91,12 @@ class IntakeTest : public ::testing::Test {
   Outbox outbox_{sockets_.first.get(), [] { return std::uint64_t{0}; }, [] {}};
   OutputText output_{model().vocab()};
   MaskThread masks_;
+  TokenMemory memory_{model().vocab()};
   Constraints constraints_{{}, model().vocab(), output_, masks_};
   Intake intake_{{.context_per_slot = 2048, .recommended = {}, .vocab_view = view()},
                  model().vocab(),
                  template_,
+                 memory_,
                  constraints_,
                  guard_,
                  outbox_,

@@ -183,6 +183,9 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
       load.chat_template_override.empty() ? loaded.model->chat_template() : load.chat_template_override;
   if (vocab.bos() >= 0) template_options.bos_token = vocab.piece(vocab.bos(), true);
   if (vocab.eos() >= 0) template_options.eos_token = vocab.piece(vocab.eos(), true);
+  for (const llama::Token token : vocab.end_of_generation()) {
+    template_options.end_tokens.emplace_back(vocab.piece(token, true));
+  }
   template_options.has_special_token = [&vocab](std::string_view text) {
     return vocab.find_special(text) >= 0;
   };
@@ -289,7 +292,8 @@ int run_worker(int fd) {
   options.recurrent = loaded->model->recurrent();
   options.tiles_of_64 = loaded->flash_attention;
   options.target_itl_ms = load->target_itl_ms;
-  FrameSink sink(outbox, vocab, decode_steps);
+  TokenMemory memory(vocab);
+  FrameSink sink(outbox, vocab, memory, decode_steps);
   const OutputText output(vocab);
   scheduler::Scheduler scheduler(
       options, decoder,
@@ -311,7 +315,7 @@ int run_worker(int fd) {
                            .template_source = source},
                           vocab, output, masks);
   Intake intake({options.context_per_slot, recommended_sampling(*loaded->model), std::move(view)}, vocab,
-                *loaded->chat_template, constraints, guard, outbox,
+                *loaded->chat_template, memory, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
   reader.attach(&intake, &scheduler);
   outbox.push(describe(*loaded, sandbox));
