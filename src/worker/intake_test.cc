@@ -92,7 +92,7 @@ class IntakeTest : public ::testing::Test {
   OutputText output_{model().vocab()};
   MaskThread masks_;
   Constraints constraints_{{}, model().vocab(), output_, masks_};
-  Intake intake_{{.context_per_slot = 2048, .recommended = {}, .vocab_view = view()},
+  Intake intake_{{.context_per_slot = 2048, .tuning = {}, .vocab_view = view()},
                  model().vocab(),
                  template_,
                  constraints_,
