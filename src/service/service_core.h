@@ -78,6 +78,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // The model a request means, installed and usable; looks at the disk again before it says no.
   asio::awaitable<api::ApiResult<ModelName>> usable_model(std::string text);
   ModelFacts facts_of(const ModelName& name);
+  // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
+  // Nothing when that cannot be read.
+  asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);
 
   ServiceParts parts_;
   const ServiceOptions options_;
