@@ -162,11 +162,10 @@ TEST(Profiles, HostileFilesAreRefusedWithoutHarm) {
 
 // Any prefix and any changed byte of a right file: an answer, and only ever about this file.
 TEST(Profiles, DamagedFilesNeverDoMoreThanBeRefused) {
-  const std::string good =
-      R"({"name":"gemma-3","match":{"chat_template":["<a>"],"model":["b*"]},)"
-      R"("reasoning":{"open":"<x>","close":"</x>"},)"
-      R"("sampling":{"temperature":1.5,"top_k":3,"dry_sequence_breakers":["\n"]},)"
-      R"("template_kwargs":{"a":[1,{}]}})";
+  const std::string good = R"({"name":"gemma-3","match":{"chat_template":["<a>"],"model":["b*"]},)"
+                           R"("reasoning":{"open":"<x>","close":"</x>"},)"
+                           R"("sampling":{"temperature":1.5,"top_k":3,"dry_sequence_breakers":["\n"]},)"
+                           R"("template_kwargs":{"a":[1,{}]}})";
   ASSERT_THAT(of_user(good).problems, IsEmpty());
   for (std::size_t i = 0; i < good.size(); ++i) {
     EXPECT_THAT(of_user(good.substr(0, i)).all, IsEmpty());
