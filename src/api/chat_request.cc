@@ -52,9 +52,9 @@ void read_limits(const FieldReader& body, prompt::GenerateRequest& generate) {
     generate.max_output_tokens =
         static_cast<int>(std::min<std::int64_t>(*limit, std::numeric_limits<int>::max()));
   }
-  // Zero and less: no budget.
+  // Zero and less: no budget, not that of the model's profile either.
   const auto thinking = body.integer("max_thinking_tokens", -1, std::numeric_limits<int>::max());
-  if (thinking && *thinking > 0) generate.max_thinking_tokens = static_cast<int>(*thinking);
+  if (thinking) generate.max_thinking_tokens = std::max(0, static_cast<int>(*thinking));
 }
 
 void read_stop(const FieldReader& body, std::vector<std::string>& stop) {

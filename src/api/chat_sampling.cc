@@ -1,58 +1,20 @@
-// Sampling fields: one row each. Names are OpenAI's where it has one, else those of llama.cpp's server.
+// Sampling fields, as prompt/sampling_fields.h lists them.
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
 
 #include "api/chat_parts.h"
+#include "prompt/sampling_fields.h"
 
 namespace gezel::api {
 namespace {
 
 using prompt::SamplingOptions;
 
-constexpr std::int64_t kIntMax = std::numeric_limits<int>::max();
-
-struct NumberField {
-  std::string_view name;
-  Range range;
-  std::optional<float> SamplingOptions::* target;
-};
-const std::array kNumbers{
-    NumberField{"temperature", {0, 2}, &SamplingOptions::temperature},
-    NumberField{"top_p", {0, 1}, &SamplingOptions::top_p},
-    NumberField{"min_p", {0, 1}, &SamplingOptions::min_p},
-    NumberField{"typical_p", {0, 1}, &SamplingOptions::typical_p},
-    NumberField{"presence_penalty", {-2, 2}, &SamplingOptions::presence_penalty},
-    NumberField{"frequency_penalty", {-2, 2}, &SamplingOptions::frequency_penalty},
-    // Two names of one thing; the later row wins.
-    NumberField{"repetition_penalty", {0, 100, true}, &SamplingOptions::repeat_penalty},
-    NumberField{"repeat_penalty", {0, 100, true}, &SamplingOptions::repeat_penalty},
-    NumberField{"dry_multiplier", {0, 100}, &SamplingOptions::dry_multiplier},
-    NumberField{"dry_base", {1, 100}, &SamplingOptions::dry_base},
-    NumberField{"xtc_probability", {0, 1}, &SamplingOptions::xtc_probability},
-    NumberField{"xtc_threshold", {0, 1}, &SamplingOptions::xtc_threshold},
-    NumberField{"mirostat_tau", {0, 100}, &SamplingOptions::mirostat_tau},
-    NumberField{"mirostat_eta", {0, 1}, &SamplingOptions::mirostat_eta},
-};
-
-struct IntegerField {
-  std::string_view name;
-  std::int64_t low, high;
-  std::optional<int> SamplingOptions::* target;
-};
-const std::array kIntegers{
-    IntegerField{"top_k", -1, kIntMax, &SamplingOptions::top_k},
-    IntegerField{"repeat_last_n", -1, kIntMax, &SamplingOptions::repeat_last_n},
-    IntegerField{"dry_allowed_length", 0, kIntMax, &SamplingOptions::dry_allowed_length},
-    IntegerField{"dry_penalty_last_n", -1, kIntMax, &SamplingOptions::dry_penalty_last_n},
-    IntegerField{"mirostat", 0, 2, &SamplingOptions::mirostat},
-};
-
 void read_breakers(const FieldReader& body, SamplingOptions& sampling) {
-  constexpr std::string_view kName = "dry_sequence_breakers";
+  constexpr std::string_view kName = prompt::kDryBreakers;
   const auto* list = body.array(kName);
   if (list == nullptr) return;
   if (list->size() > kMaxDryBreakers) {
@@ -128,11 +90,11 @@ void read_seed(const FieldReader& body, SamplingOptions& sampling) {
 }  // namespace
 
 void read_sampling(const FieldReader& body, SamplingOptions& sampling) {
-  for (const auto& field : kNumbers) {
-    if (const auto number = body.number(field.name, field.range))
+  for (const auto& field : prompt::kSamplingNumbers) {
+    if (const auto number = body.number(field.name, {field.low, field.high, field.above_low}))
       sampling.*field.target = static_cast<float>(*number);
   }
-  for (const auto& field : kIntegers) {
+  for (const auto& field : prompt::kSamplingIntegers) {
     if (const auto number = body.integer(field.name, field.low, field.high)) {
       sampling.*field.target = static_cast<int>(*number);
     }

@@ -71,6 +71,8 @@ turn::ParserOptions ChatTurn::options(const engine::Started& started) {
   turn::ParserOptions out;
   out.family = turn::family_named(started.family).value_or(turn::Family::other);
   out.split_reasoning = started.splits_reasoning;
+  if (!started.reasoning_open_marker.empty())
+    out.private_markers = {{started.reasoning_open_marker, started.reasoning_close_marker}};
   out.scrub_framing = false;  // the engine leaves control tokens out by id
   out.start = started.reasoning_open ? turn::StartState::open : turn::StartState::closed;
   out.tools = tools_;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <ostream>
 
@@ -10,6 +11,7 @@
 #include "cli/model_names.h"
 #include "cli/printer.h"
 #include "engine_llama/self_test_record.h"
+#include "models/profile_files.h"
 #include "models/store.h"
 
 namespace gezel::cli {
@@ -181,6 +183,20 @@ Result<Findings> check_models(const Environment& env, bool deep) {
   return out;
 }
 
+Findings check_profiles(const Environment& env) {
+  const auto profiles = models::read_profiles(env.home);
+  const auto own = std::ranges::count_if(profiles.all, &profiles::Profile::user);
+  Findings out{{"profiles", "in use", Verdict::good,
+                own == 0 ? fmt::format("{} shipped, none of your own", profiles.all.size())
+                         : fmt::format("{}, {} of them yours or changed by you", profiles.all.size(), own),
+                ""}};
+  for (const auto& problem : profiles.problems) {
+    out.push_back({"profiles", problem.file, Verdict::warning, "not used: " + problem.message,
+                   fmt::format("correct or remove {}", (env.home / "profiles" / problem.file).string())});
+  }
+  return out;
+}
+
 int run(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
   const MachineFacts machine = read_machine(env);
@@ -196,6 +212,7 @@ int run(Environment& env, const Arguments& arguments) {
     auto models = check_models(env, arguments.has("--deep"));
     if (!models) return print_error(env, models.error());
     add(findings, std::move(*models));
+    add(findings, check_profiles(env));
   } else {
     findings.push_back({"models", "home", Verdict::failure, home.error().message,
                         "gezel doctor --home DIR, or set GEZEL_HOME"});
@@ -218,7 +235,7 @@ int run(Environment& env, const Arguments& arguments) {
 
 constexpr Command kDoctor{
     .name = "doctor",
-    .summary = "check this machine, the engine, the daemon and the models",
+    .summary = "check this machine, the engine, the daemon, the models and profiles",
     .description =
         "Says what this machine has, which processor features and accelerators the engine uses, how workers "
         "are locked down, "

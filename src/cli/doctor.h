@@ -20,7 +20,7 @@ enum class Verdict { good, note, warning, failure };  // only a failure makes `g
 std::string_view verdict_name(Verdict verdict);
 
 struct Finding {
-  std::string area;     // "machine", "engine", "sandbox", "daemon", "models"
+  std::string area;     // "machine", "engine", "sandbox", "daemon", "models", "profiles"
   std::string subject;  // "memory"
   Verdict verdict = Verdict::good;
   std::string detail;

@@ -76,6 +76,8 @@ struct Started {
   std::string family;                      // of turn/family.h; "" = the universal forms
   bool splits_reasoning = false;           // its template knows a marker of reasoning
   std::vector<std::string> call_spellings;  // rows of the dialect catalogue that its tool grammar produces
+  // Opener and closer beside those that every model is known by; both "" without them.
+  std::string reasoning_open_marker, reasoning_close_marker;
 };
 struct TextDelta {
   std::string text;  // complete UTF-8
@@ -124,6 +126,7 @@ struct Status {
   std::optional<WallTime> unload_at;
   std::uint64_t generation = 0;  // +1 per spawn
   std::string chat_template;     // "default:<name>" when the file has none, else ""
+  std::string profile;  // JSON object of what holds for the loaded model (src/profiles); "" = unknown
   bool flash_attention = false;
   std::string kv_type;
   double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown

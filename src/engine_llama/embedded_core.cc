@@ -65,6 +65,7 @@ engine::Status Core::status() const {
     out.unload_at = idle_.unload_at();
   }
   out.chat_template = granted_.chat_template;
+  out.profile = profile_;
   out.flash_attention = granted_.flash_attention;
   out.kv_type = granted_.kv_type;
   if (stats_) {

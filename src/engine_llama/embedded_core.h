@@ -129,6 +129,7 @@ class Core : public std::enable_shared_from_this<Core> {
   engine::LaunchIdentity identity_;
   protocol::Ready granted_;
   std::int64_t vocabulary_ = 0;  // of the plan
+  std::string profile_;          // of the plan, as JSON
   std::optional<protocol::Stats> stats_;
   std::string stats_text_;
   MonotonicTime stats_asked_{};

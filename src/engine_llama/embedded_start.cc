@@ -67,7 +67,7 @@ void Core::settle(EngineResult<> result) {
   if (result) {
     set_state(State::ready);
     mark_used();
-    desk_.open(granted_.slots, vocabulary_);
+    desk_.open(granted_.slots, vocabulary_, load_.style);
     if (loaded_->integrity == models::Integrity::unverified) verify_in_background(*loaded_);
     return;
   }
@@ -145,6 +145,9 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   if (options_.target_itl_ms) load_.target_itl_ms = *options_.target_itl_ms;
   load_.excluded_buffer_types = plan.excluded_buffer_types;
   load_.sandbox = options_.sandbox;
+  load_.style = plan.profile.style;
+  load_.tuning = plan.profile.tuning;
+  profile_ = to_json(profiles::to_json_object(plan.profile));
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},
                                  {"slots", plan.slots},      {"contextPerSlot", plan.context},
@@ -152,11 +155,13 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
                                  {"kvBytes", plan.kv_bytes}, {"availableBytes", plan.available_bytes}};
   // After a hard lock-up of the machine this line is the only evidence.
   log_.line("plan " + to_json(diagnostics));
+  log_.line("profile " + profile_);
   log_info("loading a model", {{"model", model_id_},
                                {"size", format_bytes(model.size_bytes)},
                                {"slots", std::to_string(plan.slots)},
                                {"context", std::to_string(plan.context)},
-                               {"threads", std::to_string(plan.threads)}});
+                               {"threads", std::to_string(plan.threads)},
+                               {"profile", plan.profile.name.empty() ? "none" : plan.profile.name}});
   if (!plan.note.empty()) log_info(plan.note, {{"model", model_id_}});
 
   auto process = parts_.launcher->launch(options_.engine_program);

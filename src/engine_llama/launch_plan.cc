@@ -3,6 +3,7 @@
 #include "capacity/context_plan.h"
 #include "engine_llama/model_source.h"
 #include "gguf/metadata.h"
+#include "models/profile_files.h"
 #include "system/cpu.h"
 #include "system/memory.h"
 
@@ -18,8 +19,8 @@ engine::EngineError from_plan(Error error) {
 
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
   return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
-          context = options.context, threads = options.threads](
-             const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+          context = options.context, threads = options.threads,
+          home = options.home](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
       if (is_about_reading(metadata.error()))
@@ -44,6 +45,10 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     out.available_bytes = request.available;
     out.vocabulary = static_cast<std::int64_t>(metadata->vocabulary_tokens);
     out.note = plan->note;
+    // Read anew, so that a changed profile counts from the next load on.
+    const auto all = models::read_profiles(home);
+    models::log_problems(all);
+    out.profile = models::profile_for(all, model.id, *metadata);
     auto failing = self_test();
     if (!failing)
       return std::unexpected(engine::make_error("engine-unusable", std::move(failing).error().message));

@@ -10,6 +10,7 @@
 #include "engine/engine.h"
 #include "engine_llama/embedded_engine.h"
 #include "models/store.h"
+#include "profiles/match.h"
 
 namespace gezel::engine_llama {
 
@@ -20,6 +21,7 @@ struct LaunchPlan {
   Bytes kv_bytes = 0, available_bytes = 0;
   std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
+  profiles::Applied profile;                       // what holds for this model
   std::string note;                                // for the log, when the plan is less than usual
 };
 

@@ -70,6 +70,8 @@ TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
   EXPECT_GE(plan->context, 2048);
   EXPECT_GE(plan->threads, 1);
   EXPECT_EQ(plan->vocabulary, 262'144);
+  EXPECT_EQ(plan->profile.name, "gemma-3");
+  EXPECT_EQ(plan->profile.tuning.sampling.top_k, 64);
 }
 
 TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {

@@ -70,8 +70,9 @@ int RequestDesk::in_slots() const {
 
 // --- the gate
 
-void RequestDesk::open(int slots, std::int64_t vocabulary) {
+void RequestDesk::open(int slots, std::int64_t vocabulary, prompt::WritingStyle style) {
   vocabulary_ = vocabulary;
+  style_ = std::move(style);
   width_ = static_cast<std::size_t>(engine::gate_width(std::max(1, slots)));
   decode_steps_ = 0;
   admit();

@@ -42,9 +42,9 @@ class RequestDesk {
   // Events of the run were taken: a paused run may go on.
   void taken(Run& run);
 
-  // The worker is ready and has that many slots, and so many tokens in its vocabulary (0: unknown); it is
-  // gone.
-  void open(int slots, std::int64_t vocabulary = 0);
+  // The worker is ready and has that many slots, and so many tokens in its vocabulary (0: unknown), and its
+  // model writes like that; it is gone.
+  void open(int slots, std::int64_t vocabulary = 0, prompt::WritingStyle style = {});
   void close();
   // `started`, `step`, `progress`, `done` and `failed` of a run. An error: the worker broke the protocol.
   Result<> on_frame(const protocol::Frame& frame);
@@ -98,6 +98,7 @@ class RequestDesk {
   std::uint64_t last_id_ = 0;
   std::size_t width_ = 0;        // of the gate; 0: closed
   std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
+  prompt::WritingStyle style_;   // of the loaded model
   std::uint64_t decode_steps_ = 0;
   MonotonicTime used_at_{}, intake_moved_{};
   std::unique_ptr<engine::Timer> notice_timer_, watch_timer_;

@@ -62,8 +62,9 @@ Result<> RequestDesk::on_started(std::string_view body) {
   run->prompt_tokens = started.prompt_tokens;
   run->cached_tokens = started.cached_tokens;
   run->push(engine::Started{started.prompt_tokens, started.cached_tokens, started.reasoning_open,
-                            std::move(started.warnings), std::move(started.family), started.splits_reasoning,
-                            std::move(started.call_spellings)});
+                            std::move(started.warnings), style_.family, started.splits_reasoning,
+                            std::move(started.call_spellings), style_.reasoning_open,
+                            style_.reasoning_close});
   return {};
 }
 

@@ -47,6 +47,37 @@ TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
   EXPECT_TRUE(load->cache_folder.starts_with(options.home.string()));
 }
 
+TEST_F(Starting, WhatTheProfileSaysGoesToTheWorkerAndHowTheModelWritesToItsReaders) {
+  profile.name = "ponderers";
+  profile.style = {"hermes", "gemma", "<ponder>", "</ponder>"};
+  profile.tuning.sampling.temperature = 0.25f;
+  profile.tuning.max_tokens = 7;
+  make();
+  auto client = ask();
+  worker().hello();
+  settle();
+  const auto load = protocol::parse_load(worker().take().back().body);
+  ASSERT_TRUE(load);
+  EXPECT_EQ(load->style.dialect, "hermes");
+  EXPECT_EQ(load->style.reasoning_close, "</ponder>");
+  EXPECT_EQ(load->tuning.sampling.temperature, 0.25f);
+  EXPECT_EQ(load->tuning.max_tokens, 7);
+  worker().ready(1);
+  settle();
+  EXPECT_EQ(engine->status().profile,
+            R"({"name":"ponderers","user":false,"dialect":"hermes","family":"gemma",)"
+            R"("reasoning":{"open":"<ponder>","close":"</ponder>"},"sampling":{"temperature":2.5E-1},)"
+            R"("sampling_when_thinking":{},"max_tokens":7})");
+  worker().started(worker().take_requests().at(0));
+  settle();
+  read(client);
+  const auto* started = client.last<engine::Started>();
+  ASSERT_TRUE(started);
+  EXPECT_EQ(started->family, "gemma");
+  EXPECT_EQ(started->reasoning_open_marker, "<ponder>");
+  EXPECT_EQ(started->reasoning_close_marker, "</ponder>");
+}
+
 TEST_F(Starting, ARequestStartsTheEngineAndHearsOfTheLoad) {
   make();
   auto client = ask();

@@ -229,8 +229,11 @@ class EngineTest : public testing::Test {
                         .models = models,
                         .planner = [this](const models::InstalledModel&) -> engine::EngineResult<LaunchPlan> {
                           if (denied) return std::unexpected(*denied);
-                          return LaunchPlan{
-                              .slots = slots, .context = 2048, .threads = 2, .vocabulary = 1'000};
+                          return LaunchPlan{.slots = slots,
+                                            .context = 2048,
+                                            .threads = 2,
+                                            .vocabulary = 1'000,
+                                            .profile = profile};
                         }};
     engine = make_embedded_engine(std::move(parts), "llama-cpp:m", options);
   }
@@ -348,6 +351,7 @@ class EngineTest : public testing::Test {
   std::shared_ptr<FakeModels> models = std::make_shared<FakeModels>();
   EmbeddedOptions options;
   int slots = 1;
+  profiles::Applied profile;
   std::vector<std::uint64_t> ids;  // of the requests that the worker got as soon as it was ready
   std::optional<engine::EngineError> denied, refused;
   std::unique_ptr<engine::Engine> engine;

@@ -48,7 +48,7 @@ struct Tool {
   std::string json;  // {"type":"function","function":{...}}
 };
 
-// Unset = the model file's own recommendation (general.sampling.*), else the engine's default.
+// Unset = what holds for the model (prompt/tuning.h), else the engine's default.
 // Names and meanings are those of llama.cpp's server.
 struct SamplingOptions {
   std::optional<float> temperature;
@@ -107,8 +107,10 @@ struct GenerateRequest {
   std::string template_kwargs;
   std::string reasoning_effort;  // "" = not said
   SamplingOptions sampling;
-  std::optional<int> max_output_tokens;  // unset: until the model stops or the window is full
-  std::optional<int> max_thinking_tokens;  // of one reasoning block, then it is closed; unset: no limit
+  // Unset: as the model's tuning says, else until the model stops or the window is full.
+  std::optional<int> max_output_tokens;
+  // Of one reasoning block, then it is closed. 0: no limit; unset: as the model's tuning says, else none.
+  std::optional<int> max_thinking_tokens;
   bool guards = true;                      // stop an answer that repeats itself without end
   std::vector<std::string> stop;
   bool logprobs = false;

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/result.h"
 #include "prompt/request.h"
+#include "prompt/tuning.h"
 #include "protocol/frame.h"
 
 namespace gezel::protocol {
@@ -35,6 +36,9 @@ struct Load {
   double target_itl_ms = 130;                      // spec 40 section 11.12.3
   bool sandbox = true;
   std::string chat_template_override;  // "" = the file's own
+  // Of the profiles that hold for this model (src/profiles).
+  prompt::WritingStyle style;
+  prompt::Tuning tuning;
 };
 
 struct Ready {
@@ -65,8 +69,7 @@ struct Started {
   std::int64_t prompt_tokens = 0, cached_tokens = 0;
   bool reasoning_open = false;
   std::vector<std::string> warnings;
-  std::string family;                      // of turn/family.h; "" = other
-  bool splits_reasoning = false;           // the template knows a marker of reasoning
+  bool splits_reasoning = false;  // the template, or the style of the load, knows a marker of reasoning
   std::vector<std::string> call_spellings;  // "strong:S1": what the request's tool grammar produces
 };
 

@@ -66,6 +66,11 @@ prompt::GenerateRequest full_request() {
   return r;
 }
 
+prompt::SamplingOptions full_sampling_when_thinking() {
+  prompt::SamplingOptions sampling = full_request().sampling;
+  sampling.temperature = 0.9f;
+  return sampling;
+}
 Load full_load() {
   return {"/models/a b.gguf",
           {"/models/a b.gguf", "/models/part-2.gguf"},
@@ -77,7 +82,9 @@ Load full_load() {
           {"CPU_REPACK", "AMX"},
           129.5,
           false,
-          "{{ messages }}"};
+          "{{ messages }}",
+          {"hermes", "gemma", "<ponder>", "</ponder>"},
+          {full_request().sampling, full_sampling_when_thinking(), "{\"tone\":\"plain\"}", 99, 88}};
 }
 Ready full_ready() {
   return {3,
@@ -118,7 +125,7 @@ Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};
 }
 Started full_started() {
-  return {2, 100, 90, true, {"a warning", "another"}, "gemma", true, {"strong:S12"}};
+  return {2, 100, 90, true, {"a warning", "another"}, true, {"strong:S12"}};
 }
 
 // ---- what a round trip must keep

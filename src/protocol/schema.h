@@ -138,6 +138,23 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field("top_logprobs", request.top_logprobs, up_to(kMaxTopLogprobs));
 }
 
+// ---- how a model is used
+
+void describe(auto& field, like<prompt::WritingStyle> auto& style) {
+  field("dialect", style.dialect, up_to(kMaxNameBytes));
+  field("family", style.family, up_to(kMaxNameBytes));
+  field("reasoning_open", style.reasoning_open, up_to(kMaxNameBytes));
+  field("reasoning_close", style.reasoning_close, up_to(kMaxNameBytes));
+}
+
+void describe(auto& field, like<prompt::Tuning> auto& tuning) {
+  field("sampling", tuning.sampling);
+  field("sampling_when_thinking", tuning.sampling_when_thinking);
+  field("template_kwargs", tuning.template_kwargs);
+  field("max_tokens", tuning.max_tokens, at_least(1));
+  field("thinking_budget", tuning.thinking_budget, at_least(1));
+}
+
 // ---- daemon to worker
 
 void describe(auto& field, like<Hello> auto& hello) {
@@ -157,6 +174,8 @@ void describe(auto& field, like<Load> auto& load) {
   field("target_itl_ms", load.target_itl_ms, at_least(0));
   field("sandbox", load.sandbox);
   field("chat_template_override", load.chat_template_override);
+  field("style", load.style);
+  field("tuning", load.tuning);
 }
 
 void describe(auto& field, like<Generate> auto& generate) {
@@ -212,7 +231,6 @@ void describe(auto& field, like<Started> auto& started) {
   field.required("cached_tokens", started.cached_tokens, at_least(0));
   field.required("reasoning_open", started.reasoning_open);
   field("warnings", started.warnings, up_to(kMaxShortList));
-  field("family", started.family, up_to(kMaxNameBytes));
   field("splits_reasoning", started.splits_reasoning);
   field("call_spellings", started.call_spellings, up_to(kMaxShortList));
 }

@@ -65,6 +65,7 @@ json::object full_entry(const models::InstalledModel& model, const ModelFacts& f
   json::object entry = list_entry(model, facts);
   const std::string& name = facts.default_template.empty() ? model.default_template : facts.default_template;
   if (!name.empty()) entry["chat_template"] = name;
+  if (facts.profile) entry["profile"] = *facts.profile;
   if (facts.performance) entry["performance"] = performance_json(*facts.performance);
   return entry;
 }

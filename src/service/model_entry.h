@@ -32,6 +32,8 @@ struct ModelFacts {
   std::int64_t context_granted = 0;            // tokens per slot of the running engine, 0 = not running
   std::string default_template;                // "default:<name>" once an engine found that the file has none
   std::optional<Performance> performance;
+  std::optional<json::object>
+      profile;  // what holds for it (profiles/match.h); of the running engine where one runs
 };
 
 // The window a request gets: the granted one, else the one that will be asked for; 0 = unknown.

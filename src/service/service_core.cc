@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "models/profile_files.h"
 
 namespace gezel::service {
 namespace {
@@ -46,6 +47,7 @@ void ServiceCore::start() {
   for (const auto& model : inventory_.unrecognized) {
     log_warn("a model cannot be used", {{"model", model.id}, {"reason", model.reason}});
   }
+  models::log_problems(models::read_profiles(options_.home));
   prepare_soon();
   verify_soon();
 }
@@ -132,7 +134,12 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::st
   if (!name) co_return std::unexpected(name.error());
   const auto* model = installed(name->model);
   if (model == nullptr) co_return std::unexpected(unusable(*name));
-  co_return full_entry(*model, facts_of(*name));
+  // A copy, because the inventory may be another one after the wait.
+  const models::InstalledModel found = *model;
+  auto profile = co_await profile_of(*name, found);
+  ModelFacts facts = facts_of(*name);
+  facts.profile = std::move(profile);
+  co_return full_entry(found, facts);
 }
 
 json::value ServiceCore::health() const {

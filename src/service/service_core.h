@@ -83,6 +83,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // The fingerprint of an installed model's files, or "".
   std::string fingerprint_of(std::string_view id) const;
   asio::awaitable<void> put_sampled(std::string caller, const ModelName& name, prompt::GenerateRequest& request);
+  // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
+  // Nothing when that cannot be read.
+  asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);
 
   ServiceParts parts_;
   const ServiceOptions options_;

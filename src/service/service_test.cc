@@ -105,6 +105,42 @@ TEST_F(Service, AModelWithItsOwnTemplateAndWithoutFiguresShowsNeither) {
   EXPECT_FALSE(entry.contains("performance"));
 }
 
+TEST_F(Service, ShowsTheProfileThatAModelWouldBeLoadedWith) {
+  ASSERT_TRUE(import(files.write("g.gguf", models::testing::tiny_model("gemma3")), "copy", "g"));
+  start();
+  const auto profile = wait(service->retrieve_model("g"))->at("profile");
+  EXPECT_EQ(profile, parse_json(R"({"name":"gemma-3","user":false,
+                                    "sampling":{"temperature":1.0,"top_p":0.95,"top_k":64}})")
+                         .value());
+}
+
+TEST_F(Service, AProfileOfTheUserCountsFromTheNextLoadOn) {
+  install("a");
+  start();
+  EXPECT_EQ(wait(service->retrieve_model("a"))->at("profile"),
+            parse_json(R"({"name":null,"user":false})").value());
+  fs::create_directory(home.path() / "profiles");
+  ASSERT_TRUE(write_file_atomic(home.path() / "profiles/mine.json",
+                                R"({"name":"mine","match":{"model":["a"]},"max_tokens":5})"));
+  EXPECT_EQ(wait(service->retrieve_model("a"))->at("profile"),
+            parse_json(R"({"name":null,"overrides":["mine"],"user":true,"max_tokens":5})").value());
+  // A running engine has what it was loaded with.
+  ASSERT_TRUE(chat("a"));
+  engines["llama-cpp:a"]->status.profile = R"({"name":"then","user":false})";
+  EXPECT_EQ(wait(service->retrieve_model("a"))->at("profile"),
+            parse_json(R"({"name":"then","user":false})").value());
+}
+
+TEST_F(Service, AWrongProfileOfTheUserStopsNothing) {
+  install("a");
+  fs::create_directory(home.path() / "profiles");
+  ASSERT_TRUE(write_file_atomic(home.path() / "profiles/wrong.json", R"({"name":"wrong","match":7})"));
+  start();
+  EXPECT_TRUE(chat("a"));
+  EXPECT_EQ(wait(service->retrieve_model("a"))->at("profile"),
+            parse_json(R"({"name":null,"user":false})").value());
+}
+
 TEST_F(Service, ChatReachesTheEngineOfTheNamedModel) {
   install("a");
   install("b");

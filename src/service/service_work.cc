@@ -8,6 +8,8 @@
 #include "base/log.h"
 #include "engine/on_pool.h"
 #include "engine/quarantine.h"
+#include "gguf/metadata.h"
+#include "models/profile_files.h"
 #include "prompt/normalise.h"
 #include "service/service_core.h"
 
@@ -192,6 +194,20 @@ asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string
   name = resolve_model_name(text, known());
   if (!name || found()) co_return name;
   co_return std::unexpected(unusable(*name));
+}
+
+asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName name,
+                                                                     models::InstalledModel model) {
+  if (const auto engine = engines_.find(name.qualified())) {
+    if (auto loaded = parse_json(engine->status().profile); loaded && loaded->is_object())
+      co_return std::move(loaded->get_object());
+  }
+  using Profile = std::optional<json::object>;
+  co_return co_await on_pool(parts_.pool, [home = options_.home, model = std::move(model)]() -> Profile {
+    const auto metadata = gguf::read_metadata(model.weights);
+    if (!metadata) return std::nullopt;
+    return profiles::to_json_object(models::profile_for(models::read_profiles(home), model.id, *metadata));
+  });
 }
 
 asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore::chat(

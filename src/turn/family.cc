@@ -41,4 +41,10 @@ std::string_view to_string(Family family) {
   return "other";
 }
 
+std::vector<std::string_view> family_names() {
+  std::vector<std::string_view> out;
+  for (const auto& [family, name] : kNames) out.push_back(name);
+  return out;
+}
+
 }  // namespace gezel::turn

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace gezel::turn {
 
@@ -31,5 +32,7 @@ enum class Family : std::uint8_t {
 // that no family has.
 std::optional<Family> family_named(std::string_view name);
 std::string_view to_string(Family family);
+// Every name that family_named() knows.
+std::vector<std::string_view> family_names();
 
 }  // namespace gezel::turn

@@ -33,10 +33,11 @@ grammar::ConstraintSpec spec_of(const OutputFormat& format) {
   return {ConstraintKind::json_object, {}};
 }
 
-// The closer of the first marker that the template shows.
-std::string closer_of(std::string_view template_source) {
+// The closer of the style's own markers, else of the first marker that the template shows.
+std::string closer_of(const ConstraintsOptions& options) {
+  if (!options.style.reasoning_close.empty()) return options.style.reasoning_close;
   for (const auto& row : turn::reasoning_markers()) {
-    if (template_source.contains(row.open) && template_source.contains(row.close))
+    if (options.template_source.contains(row.open) && options.template_source.contains(row.close))
       return std::string(row.close);
   }
   return {};
@@ -63,7 +64,7 @@ Constraints::Constraints(ConstraintsOptions options, const llama::Vocab& vocab, 
       vocab_(vocab),
       output_(output),
       masks_(masks),
-      closer_(closer_of(options_.template_source)) {}
+      closer_(closer_of(options_)) {}
 
 Result<std::shared_ptr<const grammar::Vocabulary>> Constraints::vocabulary() {
   if (vocabulary_) return vocabulary_;
@@ -74,8 +75,9 @@ Result<std::shared_ptr<const grammar::Vocabulary>> Constraints::vocabulary() {
 // The tokens that begin a call, where they are tokens of their own.
 std::vector<llama::Token> Constraints::openers() const {
   std::vector<llama::Token> out;
-  const auto* dialect = grammar::find_tool_dialect(
-      options_.template_shows_tools ? options_.style.dialect : std::string_view(kBlockDialect));
+  const auto* dialect =
+      grammar::find_tool_dialect(options_.template_shows_tools ? std::string_view(options_.style.dialect)
+                                                               : std::string_view(kBlockDialect));
   if (dialect == nullptr) return out;
   std::string_view rest = dialect->triggers;
   while (!rest.empty()) {
@@ -98,7 +100,7 @@ Result<> Constraints::steer_format(const prompt::GenerateRequest& request, Steer
 Result<> Constraints::steer_tools(const prompt::GenerateRequest& request, SteeringPlan& plan,
                                   Steered& steered, std::vector<std::string>& warnings) {
   grammar::ToolSet set;
-  set.dialect = options_.template_shows_tools ? options_.style.dialect : std::string_view(kBlockDialect);
+  set.dialect = options_.template_shows_tools ? options_.style.dialect : std::string(kBlockDialect);
   const auto* dialect = grammar::find_tool_dialect(set.dialect);
   if (dialect == nullptr) return {};  // nobody knows how this model spells calls: they are found in its text
   GEZEL_TRY(set.tools, grammar::walk_tools(callable(request), warnings));
@@ -147,8 +149,10 @@ Result<Steered> Constraints::steer(const prompt::GenerateRequest& request, bool 
   if (options_.reasons || reasoning_open) {
     plan.markers.emplace();
     plan.markers->family = turn::family_named(options_.style.family).value_or(turn::Family::other);
+    if (!options_.style.reasoning_open.empty())
+      plan.markers->private_markers = {{options_.style.reasoning_open, options_.style.reasoning_close}};
   }
-  if (request.max_thinking_tokens) {
+  if (request.max_thinking_tokens && *request.max_thinking_tokens > 0) {
     plan.thinking_budget = *request.max_thinking_tokens;
     if (closer_.empty()) {
       warnings.push_back(

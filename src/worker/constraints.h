@@ -11,17 +11,17 @@
 #include "grammar/tool_grammar.h"
 #include "llama/llama.h"
 #include "prompt/request.h"
+#include "prompt/tuning.h"
 #include "worker/output_text.h"
 #include "worker/run_steering.h"
-#include "worker/writing_style.h"
 
 namespace gezel::worker {
 
 struct ConstraintsOptions {
-  WritingStyle style;
+  prompt::WritingStyle style;
   bool template_shows_tools = false;
-  bool reasons = false;         // the template knows a marker of reasoning
-  std::string template_source;  // tells which marker closes a block
+  bool reasons = false;         // the template knows a marker of reasoning, or the style brings one
+  std::string template_source;  // tells which marker closes a block, where the style does not
 };
 
 struct Steered {
@@ -40,8 +40,10 @@ class Constraints {
   Result<Steered> steer(const prompt::GenerateRequest& request, bool reasoning_open,
                         std::vector<std::string>& warnings);
 
-  const WritingStyle& style() const { return options_.style; }
+  const prompt::WritingStyle& style() const { return options_.style; }
   bool reasons() const { return options_.reasons; }
+  // A block of reasoning can be closed by force.
+  bool closes_reasoning() const { return !closer_.empty(); }
 
  private:
   std::vector<llama::Token> openers() const;

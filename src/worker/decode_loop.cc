@@ -20,7 +20,6 @@ void DecodeLoop::apply(Prepared& prepared) {
   started.cached_tokens = scheduler_.forecast_cached(prepared.run.prompt);
   started.reasoning_open = prepared.reasoning_open;
   started.warnings = std::move(prepared.warnings);
-  started.family = std::move(prepared.family);
   started.splits_reasoning = prepared.splits_reasoning;
   started.call_spellings = std::move(prepared.call_spellings);
   outbox_.push(std::move(started));

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <random>
 
+#include "worker/reasoning_start.h"
 #include "worker/tool_block.h"
 
 namespace gezel::worker {
@@ -145,6 +144,7 @@ void Intake::prepare(protocol::Generate request) {
 
 std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   const std::uint64_t id = request.id;
+  prompt::fill_in(request.request, options_.tuning);
   auto rendered = render(request.request);
   if (!rendered) {
     const bool bad_request = rendered.error().code == "invalid-request";
@@ -177,7 +177,9 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   }
   if (!is_here(id)) return std::nullopt;
   guard_.begin(IntakeGuard::Work::constraining);
-  auto steered = constraints_.steer(request.request, rendered->reasoning_open, rendered->warnings);
+  const auto start = reasoning_start(request.request, rendered->text, rendered->reasoning_open,
+                                     constraints_.style(), constraints_.reasons());
+  auto steered = constraints_.steer(request.request, start.open, rendered->warnings);
   if (!steered) {
     return failure(id, "constraint_rejected",
                    {steered.error().kind, "constraint-rejected", steered.error().message, steered.error().param});
@@ -185,7 +187,9 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   for (const llama::Token token : steered->banned)
     request.request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
   sampling::Sampler sampler(
-      sampling::resolve(request.request.sampling, options_.recommended, std::random_device{}()),
+      sampling::resolve(request.request.sampling,
+                        start.thinks ? options_.tuning.sampling_when_thinking : options_.tuning.sampling,
+                        std::random_device{}()),
       options_.vocab_view);
   sampler.accept(tokens);
   std::vector<std::string> stop = std::move(request.request.stop);
@@ -201,9 +205,8 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
                       .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
                       .steering = std::move(steered->steering),
                       .lane = request.request.lane},
-                  rendered->reasoning_open, rendered->replayed, rendered->replay_missed,
-                  std::move(rendered->warnings),
-                  std::string(constraints_.style().family), constraints_.reasons(), std::move(steered->spellings)};
+                  start.open, rendered->replayed, rendered->replay_missed, std::move(rendered->warnings),
+                  constraints_.reasons(), std::move(steered->spellings)};
 }
 
 void Intake::answer(protocol::TokensQuery query) {
@@ -214,6 +217,7 @@ void Intake::answer(protocol::TokensQuery query) {
     reply.tokens = vocab_.tokenize(*query.text, false, true);
     reply.count = static_cast<std::int64_t>(reply.tokens.size());
   } else if (query.request) {
+    prompt::fill_in(*query.request, options_.tuning);
     auto rendered = render(*query.request);
     if (!rendered) {
       outbox_.push(failure(query.id, "template_rejected", rendered.error()));
@@ -222,31 +226,6 @@ void Intake::answer(protocol::TokensQuery query) {
     reply.count = static_cast<std::int64_t>(tokenize(rendered->text).size());
   }
   outbox_.push(std::move(reply));
-}
-
-prompt::SamplingOptions recommended_sampling(const llama::Model& model) {
-  prompt::SamplingOptions out;
-  const auto number = [&](const char* key, auto& target) {
-    const auto text = model.metadata(key);
-    if (!text) return;
-    char* end = nullptr;
-    const double value = std::strtod(text->c_str(), &end);
-    // A file is not trusted: what no sampler could mean is not taken over.
-    if (end == text->c_str() || !(std::abs(value) <= 1e6)) return;
-    target = static_cast<typename std::decay_t<decltype(target)>::value_type>(value);
-  };
-  number("general.sampling.temp", out.temperature);
-  number("general.sampling.top_k", out.top_k);
-  number("general.sampling.top_p", out.top_p);
-  number("general.sampling.min_p", out.min_p);
-  number("general.sampling.xtc_probability", out.xtc_probability);
-  number("general.sampling.xtc_threshold", out.xtc_threshold);
-  number("general.sampling.penalty_last_n", out.repeat_last_n);
-  number("general.sampling.penalty_repeat", out.repeat_penalty);
-  number("general.sampling.mirostat", out.mirostat);
-  number("general.sampling.mirostat_tau", out.mirostat_tau);
-  number("general.sampling.mirostat_eta", out.mirostat_eta);
-  return out;
 }
 
 }  // namespace gezel::worker

@@ -37,14 +37,13 @@ struct Prepared {
   int replayed = 0, replay_missed = 0;  // see chat::Rendered
   std::vector<std::string> warnings;
   // How the answer will be written; see protocol::Started.
-  std::string family;
   bool splits_reasoning = false;
   std::vector<std::string> call_spellings;
 };
 
 struct IntakeOptions {
   std::int64_t context_per_slot = 0;
-  prompt::SamplingOptions recommended;  // of the model file
+  prompt::Tuning tuning;
   std::shared_ptr<const sampling::VocabView> vocab_view;
 };
 
@@ -93,8 +92,5 @@ class Intake {
   bool stopping_ = false;
   GuardedThread thread_;  // the last member: it uses the others
 };
-
-// The general.sampling.* values of a model file.
-prompt::SamplingOptions recommended_sampling(const llama::Model& model);
 
 }  // namespace gezel::worker

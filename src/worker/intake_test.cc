@@ -93,7 +93,7 @@ class IntakeTest : public ::testing::Test {
   MaskThread masks_;
   TokenMemory memory_{model().vocab()};
   Constraints constraints_{{}, model().vocab(), output_, masks_};
-  Intake intake_{{.context_per_slot = 2048, .recommended = {}, .vocab_view = view()},
+  Intake intake_{{.context_per_slot = 2048, .tuning = {}, .vocab_view = view()},
                  model().vocab(),
                  template_,
                  memory_,

@@ -38,7 +38,6 @@
 #include "worker/output_text.h"
 #include "worker/reader.h"
 #include "worker/sandbox.h"
-#include "worker/writing_style.h"
 
 #ifndef GEZEL_VERSION
 #define GEZEL_VERSION "0"
@@ -309,12 +308,19 @@ int run_worker(int fd) {
   view->piece = [&vocab](scheduler::Token token) { return std::string(vocab.piece(token, true)); };
   const std::string source =
       load->chat_template_override.empty() ? loaded->model->chat_template() : load->chat_template_override;
-  Constraints constraints({.style = writing_style(source),
-                           .template_shows_tools = loaded->chat_template->supports_tools(),
-                           .reasons = loaded->chat_template->supports_reasoning(),
-                           .template_source = source},
-                          vocab, output, masks);
-  Intake intake({options.context_per_slot, recommended_sampling(*loaded->model), std::move(view)}, vocab,
+  Constraints constraints(
+      {.style = load->style,
+       .template_shows_tools = loaded->chat_template->supports_tools(),
+       .reasons = loaded->chat_template->supports_reasoning() || !load->style.reasoning_open.empty(),
+       .template_source = source},
+      vocab, output, masks);
+  // Known once for all requests, so it is said once: a client that asks for a budget itself is told each
+  // time.
+  if (load->tuning.thinking_budget && !constraints.closes_reasoning()) {
+    log_warn("the profile's thinking budget has no effect: the chat template shows no end of reasoning");
+    load->tuning.thinking_budget.reset();
+  }
+  Intake intake({options.context_per_slot, std::move(load->tuning), std::move(view)}, vocab,
                 *loaded->chat_template, memory, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
   reader.attach(&intake, &scheduler);
