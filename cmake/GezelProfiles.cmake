@@ -1,9 +1,9 @@
-# The files of profiles/ as one source file: cmake -DFOLDER=... -DOUTPUT=... -P GezelProfiles.cmake
+# The files of profiles/ as one source file: cmake -DFILES=a.json,b.json -DOUTPUT=... -P GezelProfiles.cmake
 #
 # They are built into the program, so that nothing has to be installed beside it and a worker needs no access to
 # them. A raw string of C++ takes any JSON as it is; its delimiter stands in no profile.
 
-file(GLOB files "${FOLDER}/*.json")
+string(REPLACE "," ";" files "${FILES}")
 list(SORT files)
 set(text "// Made by cmake/GezelProfiles.cmake from profiles/*.json.\n#include \"profiles/profile.h\"\n\n")
 string(APPEND text "namespace gezel::profiles {\n\nstd::span<const File> shipped_files() {\n")

@@ -194,8 +194,9 @@ class Assembly {
   Profiles finish() {
     Profiles out;
     for (auto& [name, entry] : entries_) out.all.push_back(std::move(entry.profile));
-    // Sorted by name already.
-    std::ranges::stable_sort(out.all, {}, &Profile::order);
+    std::ranges::sort(out.all, {}, [](const Profile& profile) {
+      return std::pair(profile.order, std::string_view(profile.name));
+    });
     out.problems = std::move(problems_);
     return out;
   }

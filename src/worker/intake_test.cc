@@ -20,13 +20,14 @@ class HeldTemplate final : public chat::ChatTemplate {
   Result<chat::Rendered> render(const prompt::GenerateRequest&) override {
     entered.release();
     go_on.acquire();
-    return chat::Rendered{.text = "Once upon a time", .reasoning_open = false, .warnings = {}};
+    return chat::Rendered{.text = text, .reasoning_open = false, .warnings = {}};
   }
   std::string_view default_name() const override { return ""; }
   const std::vector<std::string>& extra_stops() const override { return stops_; }
   bool supports_tools() const override { return false; }
   bool supports_reasoning() const override { return false; }
 
+  std::string text = "Once upon a time";
   std::counting_semaphore<> entered{0}, go_on{0};
 
  private:
@@ -66,18 +67,33 @@ class IntakeTest : public ::testing::Test {
       reader_.feed(std::string_view(buffer, static_cast<std::size_t>(got)));
     }
   }
-  void submit(std::uint64_t id) {
+  void submit(std::uint64_t id, prompt::GenerateRequest asked = {}) {
     protocol::Generate request;
     request.id = id;
+    request.request = std::move(asked);
     intake_.submit(std::move(request));
   }
-  // The id of the next request that is ready to run.
-  std::uint64_t delivered() {
+  // The next request that is ready to run.
+  Prepared prepared() {
     ready_.acquire();
     const std::lock_guard lock(mutex_);
-    const auto id = runs_.front();
+    Prepared next = std::move(runs_.front());
     runs_.pop_front();
-    return id;
+    return next;
+  }
+  std::uint64_t delivered() { return prepared().run.id; }
+  // The same of a request that is let through at once.
+  Prepared through(prompt::GenerateRequest asked = {}) {
+    template_.go_on.release();
+    submit(1, std::move(asked));
+    return prepared();
+  }
+  static prompt::Tuning tuning() {
+    prompt::Tuning out;
+    out.sampling.temperature = 0.25f;
+    out.sampling_when_thinking.temperature = 0.75f;
+    out.max_tokens = 9;
+    return out;
   }
 
   ManualClock clock_;
@@ -86,14 +102,20 @@ class IntakeTest : public ::testing::Test {
   std::pair<Fd, Fd> sockets_ = socket_pair().value();
   protocol::FrameReader reader_;
   std::mutex mutex_;
-  std::deque<std::uint64_t> runs_;
+  std::deque<Prepared> runs_;
   std::counting_semaphore<> ready_{0};
   Outbox outbox_{sockets_.first.get(), [] { return std::uint64_t{0}; }, [] {}};
   OutputText output_{model().vocab()};
   MaskThread masks_;
   TokenMemory memory_{model().vocab()};
-  Constraints constraints_{{}, model().vocab(), output_, masks_};
-  Intake intake_{{.context_per_slot = 2048, .tuning = {}, .vocab_view = view()},
+  Constraints constraints_{
+      {.style = {.dialect = {}, .family = {}, .reasoning_open = "<ponder>", .reasoning_close = "</ponder>"},
+       .reasons = true,
+       .template_source = {}},
+      model().vocab(),
+      output_,
+      masks_};
+  Intake intake_{{.context_per_slot = 2048, .tuning = tuning(), .vocab_view = view()},
                  model().vocab(),
                  template_,
                  memory_,
@@ -102,7 +124,7 @@ class IntakeTest : public ::testing::Test {
                  outbox_,
                  [this](Prepared prepared) {
                    const std::lock_guard lock(mutex_);
-                   runs_.push_back(prepared.run.id);
+                   runs_.push_back(std::move(prepared));
                    ready_.release();
                  }};
 };
@@ -149,6 +171,32 @@ TEST_F(IntakeTest, TheGuardKnowsWhichRequestIsStuck) {
   template_.go_on.release();
   ASSERT_TRUE(stuck);
   EXPECT_EQ(stuck->id, 5U);
+}
+
+TEST_F(IntakeTest, WhatTheRequestLeavesOpenIsTheModelsTuning) {
+  const auto left_open = through();
+  EXPECT_EQ(left_open.run.max_tokens, 9);
+  EXPECT_EQ(left_open.run.sampler.params().temperature, 0.75f) << "the model reasons";
+  EXPECT_TRUE(left_open.splits_reasoning);
+  EXPECT_FALSE(left_open.reasoning_open);
+
+  prompt::GenerateRequest said;
+  said.sampling.temperature = 0.5f;
+  said.max_output_tokens = 3;
+  const auto run = through(said);
+  EXPECT_EQ(run.run.max_tokens, 3);
+  EXPECT_EQ(run.run.sampler.params().temperature, 0.5f);
+}
+
+TEST_F(IntakeTest, ARequestThatForbidsThinkingGetsTheOtherSampling) {
+  prompt::GenerateRequest request;
+  request.reasoning_effort = "none";
+  EXPECT_EQ(through(request).run.sampler.params().temperature, 0.25f);
+}
+
+TEST_F(IntakeTest, APromptThatEndsWithTheStylesOpenerBeginsInsideReasoning) {
+  template_.text = "Once upon a time <ponder>\n";
+  EXPECT_TRUE(through().reasoning_open);
 }
 
 }  // namespace
