@@ -26,9 +26,8 @@ import zipfile
 
 import fastjsonschema
 
-from bench import Server, WORDS, free_port
+from bench import MODELS, Server, WORDS, free_port
 
-MODELS = {"smollm2-135m-instruct": "SmolLM2-135M-Instruct.Q4_1.gguf", "gemma3-270m": "gemma-3-270m-q4_k_m.gguf"}
 TEMPERATURES = (0, 0.5, 0.8, 1.0, 1.0, 1.5, 2.0)
 DEFINITIONS_PER_DOCUMENT = 6
 PART_BYTES = 200_000  # a definition brings all its siblings along
