@@ -11,12 +11,14 @@ Every request is one line of the results file. With the file of an earlier run t
 import argparse
 import collections
 import http.client
+import itertools
 import json
 import os
 import pathlib
 import queue
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -166,6 +168,7 @@ class Run:
         self.refused = {}  # schema -> keyword
         self.used, self.troubles, self.unjudged = set(), [], collections.Counter()
         self.done, self.tokens, self.slowest = set(), 0, 0.0
+        self.over = False  # what comes now is the service's end and no answer
         self.asked = 0  # of the answers asked for, those that came or are on their way
         self.began = time.monotonic()
         if options.results.exists():
@@ -201,7 +204,7 @@ class Run:
                 continue
             while True:
                 with self.lock:
-                    if self.generations >= self.options.count:
+                    if self.generations >= self.options.count or self.over:
                         return
                     if self.asked < self.options.count:
                         if self.schemas[job % len(self.schemas)].name not in self.refused:
@@ -252,6 +255,10 @@ class Run:
         while (job := jobs.get()) is not None:
             result = self.ask(service, job)
             with self.lock:
+                if service.server.process.poll() is not None:
+                    self.over = True
+                if self.over:
+                    return
                 self.results.write(json.dumps(result) + "\n")
                 self.count(result)
                 if result["outcome"] == "refused":
@@ -274,15 +281,22 @@ class Run:
                        for _ in range(self.options.parallel)]
             for worker in workers:
                 worker.start()
-            for job in self.jobs():
-                jobs.put(job)
-            for _ in workers:
-                jobs.put(None)
+            for job in itertools.chain(self.jobs(), [None] * len(workers)):
+                while not self.over:
+                    try:
+                        jobs.put(job, timeout=1)
+                        break
+                    except queue.Full:
+                        pass
             for worker in workers:
                 worker.join()
+            ended = self.over
+            if ended:
+                print(f"the service ended with {service.server.process.returncode}; its log says why (--log)", flush=True)
         finally:
+            self.over = True
             service.server.stop()
-        return self.summary()
+        return self.summary() and not ended
 
     def summary(self):
         total, refused = self.generations, self.outcomes["refused"]
@@ -328,6 +342,7 @@ def main():
     parser.add_argument("--every", type=int, default=100, help="answers between two lines of progress")
     parser.add_argument("--results", type=pathlib.Path, required=True, help="one line a request; an existing file is continued")
     parser.add_argument("--log", default=os.devnull, help="where the daemon's log goes")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the service is ended as well
     sys.exit(0 if Run(parser.parse_args()).perform() else 1)
 
 
