@@ -23,8 +23,17 @@ part place case week company system program question work government number nigh
 story fact month lot right study book eye job word business issue side kind head house service friend father power hour game
 line end member law car city community name president team minute idea body information back parent face others level office
 door health person art war history party result change morning reason research girl guy moment air teacher force education""".split()
+MODELS = {"smollm2-135m-instruct": "SmolLM2-135M-Instruct.Q4_1.gguf", "gemma3-270m": "gemma-3-270m-q4_k_m.gguf"}
 MODEL_ID = "smollm2-135m-instruct"
-MODEL_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+PERSON = {
+    "type": "object",
+    "properties": {"first_name": {"type": "string", "maxLength": 16}, "last_name": {"type": "string", "maxLength": 16},
+                   "age_in_years": {"type": "integer", "minimum": 0, "maximum": 120},
+                   "favourite_colour": {"enum": ["red", "green", "blue"]}, "is_member": {"type": "boolean"}},
+    "required": ["first_name", "last_name", "age_in_years", "favourite_colour", "is_member"],
+    "additionalProperties": False,
+}
+PEOPLE = {"type": "array", "items": PERSON, "minItems": 5, "maxItems": 5}
 
 
 def private_text(words, seed):
@@ -41,8 +50,8 @@ def free_port():
 class Server:
     """A server under test: how to start it, where it listens."""
 
-    def __init__(self, name, command, port, env=None, log=None, home=None):
-        self.name, self.port, self.home = name, port, home
+    def __init__(self, name, command, port, env=None, log=None, home=None, model=MODEL_ID):
+        self.name, self.port, self.home, self.model = name, port, home, model
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.key = ""
 
@@ -78,7 +87,7 @@ class Stream(threading.Thread):
     def __init__(self, server, messages, max_tokens, on_first=None, stream=True, **fields):
         super().__init__(daemon=True)
         self.server, self.on_first = server, on_first
-        body = {"model": "llama-cpp:" + MODEL_ID, "messages": messages, "max_tokens": max_tokens, "stream": stream,
+        body = {"model": "llama-cpp:" + server.model, "messages": messages, "max_tokens": max_tokens, "stream": stream,
                 "temperature": 0, "ignore_eos": True, "cache_prompt": True, **fields}
         self.body = json.dumps(body).encode()
         self.arrivals, self.sent, self.finish = [], None, None
@@ -138,12 +147,15 @@ class Bench:
         self.options = options
         self.threads = len(os.sched_getaffinity(0))
         self.log = open(os.devnull, "w")
-        self.model = str(pathlib.Path(options.models) / MODEL_FILE)
+        self.model = self.file(MODEL_ID)
 
-    def ours(self, slots=8, context=None, flash=None):
+    def file(self, model):
+        return str(pathlib.Path(self.options.models) / MODELS[model])
+
+    def ours(self, slots=8, context=None, flash=None, model=MODEL_ID):
         home = tempfile.mkdtemp(prefix="gezel-bench-")
         env = dict(os.environ, GEZEL_HOME=home)
-        subprocess.run([self.options.gezel, "import", self.model, "--id", MODEL_ID], env=env, check=True,
+        subprocess.run([self.options.gezel, "import", self.file(model), "--id", model], env=env, check=True,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         port = free_port()
         command = [self.options.gezel, "serve", "--port", str(port), "--slots", str(slots)]
@@ -151,19 +163,19 @@ class Bench:
             command += ["--ctx", str(context)]
         if flash is not None:
             command += ["--flash-attn", "on" if flash else "off"]
-        server = Server("gezel", command, port, env, self.log, home).wait_ready()
+        server = Server("gezel", command, port, env, self.log, home, model).wait_ready()
         server.key = subprocess.run([self.options.gezel, "key"], env=env, check=True, text=True,
                                     capture_output=True).stdout.split()[-1]
         Stream(server, user("Hello"), 8).join()  # load the model
         return server
 
-    def peer(self, slots=8, context=16384, flash=None):
+    def peer(self, slots=8, context=16384, flash=None, model=MODEL_ID):
         port = free_port()
-        command = [f"{self.options.peers}/llama-server", "-m", self.model, "--port", str(port), "-np", str(slots),
+        command = [f"{self.options.peers}/llama-server", "-m", self.file(model), "--port", str(port), "-np", str(slots),
                    "-c", str(context), "-t", str(self.threads), "--no-webui"]
         if flash is not None:
             command += ["-fa", "on" if flash else "off"]
-        server = Server("llama-server", command, port, None, self.log).wait_ready()
+        server = Server("llama-server", command, port, None, self.log, None, model).wait_ready()
         Stream(server, user("Hello"), 8).join()
         return server
 
@@ -253,6 +265,33 @@ class Bench:
                     "long prompt's first token ms": long.first_token_ms}
         self.report("mixed", self.alternate(measure, peer={"context": 65536}), "lower")
 
+    def schema(self):
+        """A list of five records with five keys each under its schema, and free text: tokens per second of decoding.
+
+        Keys, quotes and brackets can only be one way and need no sampling: an answer with a form comes faster than a free
+        one. Each server is asked for both in turn, so the ratio is one of the same minute.
+        """
+        def measure(server, round_number):
+            speeds = {"free": [], "schema": []}
+            for i in range(3):
+                topic = f"Describe the people of village {3 * round_number + i}."
+                answers = {"free": Stream(server, user(topic), 200, stream=False)}
+                answers["free"].join()
+                answers["schema"] = Stream(server, user(topic), 600, stream=False, ignore_eos=False, response_format={
+                    "type": "json_schema", "json_schema": {"name": "people", "schema": PEOPLE, "strict": True}})
+                answers["schema"].join()
+                choice = answers["schema"].finish["choices"][0]
+                if choice["finish_reason"] != "stop" or len(json.loads(choice["message"]["content"])) != 5:
+                    raise RuntimeError(f"{server.name} gave no five records: {choice}")
+                for kind, answer in answers.items():
+                    speeds[kind].append(answer.timings["predicted_per_second"])
+            free, held = (statistics.median(speeds[kind]) for kind in ("free", "schema"))
+            return {"free tok/s": free, "under a schema tok/s": held, "schema / free in percent": 100 * held / free}
+        for model in MODELS:
+            settings = {"slots": 1, "context": 4096, "model": model}
+            figures = self.alternate(measure, ours=settings, peer=settings)
+            self.report("schema", {f"{model[:6]} {figure}": pair for figure, pair in figures.items()}, "higher")
+
     def start(self):
         """Time to the first /health answer and resident memory without a model (no peer offers either)."""
         times, sizes = [], []
@@ -284,7 +323,7 @@ def main():
     parser.add_argument("--peers", required=True)
     parser.add_argument("--models", required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    scenarios = ["start", "worker", "single", "eight", "mixed"]
+    scenarios = ["start", "worker", "single", "eight", "mixed", "schema"]
     parser.add_argument("scenario", nargs="*", default=scenarios, help=f"of {', '.join(scenarios)}")
     options = parser.parse_args()
     bench = Bench(options)

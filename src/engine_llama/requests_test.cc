@@ -270,6 +270,20 @@ TEST_F(Requests, SilenceAfterTextEndsTheTurnWithWhatIsThere) {
   EXPECT_EQ(client.last<engine::Done>()->warnings.size(), 1U);
 }
 
+TEST_F(Requests, SilenceInAnAnswerOfAGivenFormIsAnErrorBecauseHalfOfItIsNotOfThatForm) {
+  make_ready(1);
+  auto client = ask(prompt::Lane::interactive, {}, prompt::OutputFormat::Kind::json_schema);
+  const auto id = worker().take_requests().at(0);
+  worker().started(id);
+  worker().text(id, "{\"half");
+  settle();
+  advance_alive(Millis(300'000));
+  read(client);
+  EXPECT_EQ(client.failure(), "idle-mid-stream");
+  const auto& error = client.last<engine::Failed>()->error;
+  EXPECT_NE(error.error.message.find("300 s after 6 characters"), std::string::npos);
+}
+
 TEST_F(Requests, AWorkerThatDecodesForOthersIsNotHung) {
   make_ready(1);
   auto client = ask();

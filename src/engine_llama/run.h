@@ -24,7 +24,11 @@ struct Run {
   };
 
   Run(const boost::asio::any_io_executor& loop, std::uint64_t number, prompt::GenerateRequest what)
-      : id(number), lane(what.lane), request(std::move(what)), wakeup(loop) {}
+      : id(number),
+        lane(what.lane),
+        has_form(what.output_format.kind != prompt::OutputFormat::Kind::text),
+        request(std::move(what)),
+        wakeup(loop) {}
 
   // Puts an event where next() finds it. Text joins text that is still waiting; progress replaces older
   // progress.
@@ -36,6 +40,7 @@ struct Run {
 
   const std::uint64_t id;
   const prompt::Lane lane;
+  const bool has_form;  // the answer is held to a schema or a grammar
   prompt::GenerateRequest request;  // emptied once the request can not be tried again
   Place place = Place::waiting;
   MonotonicTime since{};  // when it came

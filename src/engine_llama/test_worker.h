@@ -281,10 +281,12 @@ class EngineTest : public testing::Test {
     return out;
   }
 
-  Client ask(prompt::Lane lane = prompt::Lane::interactive, std::optional<std::int32_t> biased = {}) {
+  Client ask(prompt::Lane lane = prompt::Lane::interactive, std::optional<std::int32_t> biased = {},
+             prompt::OutputFormat::Kind format = prompt::OutputFormat::Kind::text) {
     Client client;
     prompt::GenerateRequest request;
     request.lane = lane;
+    request.output_format.kind = format;
     if (biased) request.sampling.logit_bias.emplace_back(*biased, 1.0F);
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
     refused.reset();

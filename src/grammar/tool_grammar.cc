@@ -27,7 +27,10 @@ std::vector<std::string_view> split(std::string_view list) {
 class Writer {
  public:
   Writer(const ToolSet& set, const ToolDialect& dialect, const Vocabulary& vocabulary)
-      : set_(set), dialect_(dialect), text_(dialect, vocabulary), values_(dialect, text_) {}
+      : set_(set),
+        dialect_(dialect),
+        text_(dialect, vocabulary, set.mode == ToolMode::lazy && !set.answer),
+        values_(dialect, text_) {}
 
   std::string run() {
     std::string named;

@@ -219,7 +219,8 @@ TEST(ToolGrammar, LeadingSpaceComesBeforeEagerCalls) {
 
 // ---- control tokens
 
-std::shared_ptr<const Vocabulary> with_controls(const std::vector<std::string>& names) {
+// Bytes, an end, and these tokens: control tokens, or text that is a token by definition.
+std::shared_ptr<const Vocabulary> with_controls(const std::vector<std::string>& names, bool defined = false) {
   static std::string bytes = [] {
     std::string all(255, '\0');
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i);
@@ -230,9 +231,8 @@ std::shared_ptr<const Vocabulary> with_controls(const std::vector<std::string>& 
   source.token = [&](Token token) {
     if (token < 255)
       return TokenText{std::string_view(bytes).substr(static_cast<std::size_t>(token), 1), false};
-    return TokenText{token == 255 ? std::string_view("<end>")
-                                  : std::string_view(names[static_cast<std::size_t>(token) - 256]),
-                     true};
+    if (token == 255) return TokenText{"<end>", true};
+    return TokenText{std::string_view(names[static_cast<std::size_t>(token) - 256]), !defined, defined};
   };
   source.end_of_generation = {255};
   source.tokenize = [](std::string_view text) {
@@ -255,6 +255,44 @@ TEST(ToolGrammar, MarkersThatAreControlTokensAreWrittenAsSuch) {
   ASSERT_TRUE(matcher.consume(256));
   for (const char c : std::string_view("ping")) ASSERT_TRUE(matcher.consume(c));
   EXPECT_EQ(matcher.allowed(std::vector<Token>{257, '{', '}'}), 3U);
+}
+
+// A call with its markers as tokens 256 and 257, where those are wanted, and spelled out otherwise.
+std::vector<Token> hermes_call(bool open_as_token, bool close_as_token) {
+  std::vector<Token> tokens;
+  const auto write = [&](std::string_view text) {
+    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
+  };
+  open_as_token ? tokens.push_back(256) : write("<tool_call>");
+  write("\n{\"name\": \"ping\", \"arguments\": {}}\n");
+  close_as_token ? tokens.push_back(257) : write("</tool_call>");
+  return tokens;
+}
+
+TEST(ToolGrammar, MarkersThatAreTokensByDefinitionAreNotSpelledOut) {
+  const auto vocabulary = with_controls({"<tool_call>", "</tool_call>"}, true);
+  const auto set = tool_set("hermes", ToolMode::eager);
+  EXPECT_THAT(must(tool_grammar(set, *vocabulary)).markers, ::testing::IsEmpty());  // they are text anyway
+  const auto matcher = must(compile({ConstraintKind::tools, tool_set_text(set), false}, vocabulary));
+  const auto call = hermes_call(true, true);
+  EXPECT_EQ(matcher.clone().allowed(call), call.size());
+  EXPECT_EQ(matcher.clone().allowed(hermes_call(false, true)), 0U);
+  EXPECT_LT(matcher.clone().allowed(hermes_call(true, false)), hermes_call(true, false).size());
+  std::vector<std::uint32_t> mask(vocabulary->mask_words());
+  ASSERT_TRUE(matcher.clone().compute_mask(mask));
+  EXPECT_EQ(mask[256 / 32], 1U) << "the opening marker and nothing else";
+  EXPECT_EQ(mask['<' / 32], 0U);
+}
+
+TEST(ToolGrammar, AModelThatSpellsTheOpeningMarkerOutWakesItsGrammarToo) {
+  const auto vocabulary = with_controls({"<tool_call>", "</tool_call>"}, true);
+  const auto set = tool_set("hermes", ToolMode::lazy);
+  EXPECT_EQ(must(tool_grammar(set, *vocabulary)).triggers[0].token, std::nullopt);
+  const auto matcher = must(compile({ConstraintKind::tools, tool_set_text(set), false}, vocabulary));
+  for (const bool open_as_token : {true, false}) {
+    const auto call = hermes_call(open_as_token, true);
+    EXPECT_EQ(matcher.clone().allowed(call), call.size());
+  }
 }
 
 TEST(ToolGrammar, TextEndsAtAControlToken) {

@@ -25,18 +25,22 @@ std::string joined(const std::vector<std::string>& alternatives) {
 
 // ---- texts
 
-DialectText::DialectText(const ToolDialect& dialect, const Vocabulary& vocabulary) {
+DialectText::DialectText(const ToolDialect& dialect, const Vocabulary& vocabulary, bool lazy) {
   auto list = dialect.markers;
   while (!list.empty()) {
     const auto name = list.substr(0, list.find(','));
     list.remove_prefix(std::min(name.size() + 1, list.size()));
-    if (const auto token = vocabulary.control(name)) markers_.emplace(name, *token);
+    const auto token = vocabulary.marker(name);
+    if (!token) continue;
+    const bool control = vocabulary.control(name).has_value();
+    markers_.emplace(name, Marker{*token, control, lazy && !control && dialect.open.contains(name)});
   }
 }
 
 std::optional<DialectText::Place> DialectText::first_token(std::string_view text) const {
   std::optional<Place> first;
-  for (const auto& [name, token] : markers_) {
+  for (const auto& [name, marker] : markers_) {
+    if (!marker.control) continue;
     const auto at = text.find(name);
     if (at != std::string_view::npos && (!first || at < first->begin)) first = Place{at, name.size()};
   }
@@ -60,7 +64,8 @@ std::string DialectText::sequence(std::string_view text) {
     const char c = text[0];
     if (marker != markers_.end()) {
       flush();
-      add(fmt::format("<[{}]>", marker->second));
+      const auto token = fmt::format("<[{}]>", marker->second.token);
+      add(marker->second.spelled ? fmt::format("({} | {})", token, lark_string(marker->first)) : token);
       text.remove_prefix(marker->first.size());
       continue;
     }
@@ -88,7 +93,9 @@ std::string DialectText::terminals() const {
 
 std::vector<Token> DialectText::tokens() const {
   std::vector<Token> all;
-  for (const auto& [name, token] : markers_) all.push_back(token);
+  for (const auto& [name, marker] : markers_) {
+    if (marker.control) all.push_back(marker.token);
+  }
   return all;
 }
 

@@ -16,7 +16,8 @@ namespace gezel::grammar {
 // has them.
 class DialectText {
  public:
-  DialectText(const ToolDialect& dialect, const Vocabulary& vocabulary);
+  // Lazy: what begins a call was written before the grammar woke, by its token or spelled out.
+  DialectText(const ToolDialect& dialect, const Vocabulary& vocabulary, bool lazy);
 
   // "\"\"" when there is nothing to write.
   std::string sequence(std::string_view text);
@@ -31,7 +32,12 @@ class DialectText {
   std::vector<Token> tokens() const;
 
  private:
-  std::map<std::string, Token, std::less<>> markers_;  // those the vocabulary has
+  struct Marker {
+    Token token = 0;
+    bool control = false;  // no text can hold it
+    bool spelled = false;  // its text counts as well
+  };
+  std::map<std::string, Marker, std::less<>> markers_;  // those the vocabulary has
   bool uses_id_ = false;
 };
 

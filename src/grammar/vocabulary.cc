@@ -50,13 +50,14 @@ Result<std::shared_ptr<const Vocabulary>> Vocabulary::create(const VocabularySou
   made->eog_ = source.end_of_generation;
   made->tokenize_ = source.tokenize;
   for (Token token = 0; token < source.size; ++token) {
-    const auto [bytes, control] = source.token(token);
+    const auto [bytes, control, defined] = source.token(token);
     // A text token that begins with the mark would be taken for a control token.
     const bool marked = control || bytes.starts_with(kControlMark);
     if (marked && !bytes.empty()) {
       made->data_ += kControlMark;
       if (control) made->names_.emplace(bytes, token);
     }
+    if (!marked && defined) made->defined_.emplace(bytes, token);
     made->data_ += bytes;
     made->ends_.push_back(static_cast<std::uint32_t>(made->data_.size()));
     made->control_.push_back(marked);
@@ -104,6 +105,7 @@ void Vocabulary::index() {
 
   std::string text = data_;
   for (std::size_t i = 0; i < ends_.size(); ++i) text += std::to_string(ends_[i]) + (control_[i] ? "c" : ",");
+  for (const auto& [name, token] : defined_) text += std::to_string(token) + "d";
   for (const Token token : eog_) text += std::to_string(token) + "e";
   id_ = sha256_hex(text);
 }
@@ -157,6 +159,13 @@ bool Vocabulary::ends_generation(Token token) const {
 std::optional<Token> Vocabulary::control(std::string_view name) const {
   const auto found = names_.find(name);
   if (found == names_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<Token> Vocabulary::marker(std::string_view name) const {
+  if (const auto token = control(name)) return token;
+  const auto found = defined_.find(name);
+  if (found == defined_.end()) return std::nullopt;
   return found->second;
 }
 

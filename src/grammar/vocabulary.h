@@ -34,6 +34,7 @@ using Tokenize = std::function<std::vector<Token>(std::string_view)>;
 struct TokenText {
   std::string_view bytes;  // what it adds to the text; of a control token its name. Empty: never produced
   bool control = false;    // only reached by its id, never by spelling its name
+  bool defined = false;    // text that training always wrote as this one token, like Qwen's "<tool_call>"
 };
 
 struct VocabularySource {
@@ -72,6 +73,8 @@ class Vocabulary {
   const std::vector<Token>& end_of_generation() const { return eog_; }
   // The control token of this name, the lowest id when there are several.
   std::optional<Token> control(std::string_view name) const;
+  // The control token of this name or the token that is defined to be this text.
+  std::optional<Token> marker(std::string_view name) const;
 
   // Tokens that stand for exactly these bytes: the canonical ones where the tokenizer gives them, otherwise
   // the longest token at every place. Bytes without any token are left out, which cannot happen when
@@ -91,7 +94,8 @@ class Vocabulary {
   std::vector<std::uint32_t> ends_;  // where each token ends in data_
   std::vector<bool> control_;
   std::vector<Token> sorted_;  // text tokens by their bytes
-  std::map<std::string, Token, std::less<>> names_;
+  std::map<std::string, Token, std::less<>> names_;    // of control tokens
+  std::map<std::string, Token, std::less<>> defined_;  // texts that are tokens by definition
   std::vector<Token> eog_;
   Tokenize tokenize_;
   std::string id_;

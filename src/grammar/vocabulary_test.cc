@@ -67,6 +67,22 @@ TEST(Vocabulary, ControlTokensAreFoundByNameAndHaveNoText) {
   EXPECT_EQ(vocabulary->control("word"), std::nullopt);
 }
 
+TEST(Vocabulary, TokensByDefinitionAreFoundByNameAndAreText) {
+  const auto source = made({"[tool]", "word"}, &byte_by_byte);
+  const auto plain = source->source.token;
+  source->source.token = [&](Token token) {
+    auto text = plain(token);
+    text.defined = text.bytes == "[tool]";
+    return text;
+  };
+  const auto vocabulary = must(Vocabulary::create(source->source));
+  EXPECT_EQ(vocabulary->marker("[tool]"), 255);
+  EXPECT_EQ(vocabulary->control("[tool]"), std::nullopt);
+  EXPECT_EQ(vocabulary->bytes(255), "[tool]");
+  EXPECT_EQ(vocabulary->marker("<end>"), 257);
+  EXPECT_EQ(vocabulary->marker("word"), std::nullopt);
+}
+
 TEST(Vocabulary, TakesTheTokenizerAsItIsWhenItsTokensSpellTheText) {
   const auto source = made({"word"}, [](std::string_view text) {
     return text == "word" ? std::vector<Token>{255} : byte_by_byte(text);

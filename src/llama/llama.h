@@ -46,6 +46,8 @@ class Vocab {
     return token >= 0 && token < size_ && eog_[static_cast<std::size_t>(token)];
   }
   bool is_control(Token token) const;
+  // Text that training always wrote as this one token ("user-defined"); part of the output.
+  bool is_defined(Token token) const;
   const std::vector<Token>& end_of_generation() const { return eog_list_; }
   // Bytes of a token as they appear in output; control tokens give "" unless `special`.
   // Not always valid UTF-8 on its own.
@@ -66,6 +68,7 @@ class Vocab {
   std::vector<Token> eog_list_;
   std::vector<std::string> pieces_;  // of every token, control tokens included; filled at load
   std::vector<bool> control_;
+  std::vector<bool> defined_;
   std::vector<bool> hidden_;  // control and unknown tokens: no output text
   std::map<std::string, Token, std::less<>> special_;
 };

@@ -137,6 +137,7 @@ Vocab::Vocab(const llama_vocab* vocab) : vocab_(vocab) {
   eog_.resize(count);
   hidden_.resize(count);
   control_.resize(count);
+  defined_.resize(count);
   pieces_.reserve(count);
   for (Token token = 0; token < size_; ++token) {
     const auto index = static_cast<std::size_t>(token);
@@ -145,6 +146,7 @@ Vocab::Vocab(const llama_vocab* vocab) : vocab_(vocab) {
     if (eog_[index]) eog_list_.push_back(token);
     hidden_[index] = (attributes & kHiddenAttributes) != 0;
     control_[index] = (attributes & LLAMA_TOKEN_ATTR_CONTROL) != 0;
+    defined_[index] = (attributes & LLAMA_TOKEN_ATTR_USER_DEFINED) != 0;
     pieces_.push_back(piece_of(vocab, token));
     if ((attributes & (LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED)) != 0) {
       special_.emplace(llama_vocab_get_text(vocab, token), token);  // the lowest id wins
@@ -164,6 +166,10 @@ bool Vocab::adds_bos() const {
 
 bool Vocab::is_control(Token token) const {
   return token >= 0 && token < size_ && control_[static_cast<std::size_t>(token)];
+}
+
+bool Vocab::is_defined(Token token) const {
+  return token >= 0 && token < size_ && defined_[static_cast<std::size_t>(token)];
 }
 
 std::string_view Vocab::piece(Token token, bool special) const {

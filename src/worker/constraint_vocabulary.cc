@@ -7,7 +7,7 @@ Result<std::shared_ptr<const grammar::Vocabulary>> constraint_vocabulary(const l
   source.size = vocab.size();
   source.token = [&vocab](grammar::Token token) {
     return grammar::TokenText{vocab.piece(token, true),
-                              vocab.is_control(token) || vocab.piece(token).empty()};
+                              vocab.is_control(token) || vocab.piece(token).empty(), vocab.is_defined(token)};
   };
   source.end_of_generation = vocab.end_of_generation();
   source.tokenize = [&vocab](std::string_view text) { return vocab.tokenize(text, false, false); };

@@ -102,6 +102,48 @@ def test_that_refusal_is_plain_json_for_a_stream_as_well(daemon):
     assert json.loads(body)["error"]["code"] == "unsupported_response_format"
 
 
+def test_every_run_keeps_its_own_constraint_when_others_end_and_join(daemon, client):
+    """A plain answer ends beside a schema answer that goes on, and another one takes its place in the batch."""
+    people = {"type": "array", "items": PERSON, "minItems": 4, "maxItems": 4}
+    alone = daemon.chat("Write about the sea.", max_tokens=48)[1]["choices"][0]["message"]["content"]
+    stream = client.chat.completions.create(
+        model=SMOLLM2, messages=[{"role": "user", "content": "Describe people."}], max_tokens=600, temperature=1.0,
+        seed=5, stream=True, response_format=schema_format(people))
+    chunks = iter(stream)
+    text, reason, beside = "", None, []
+    for chunk in chunks:
+        text += chunk.choices[0].delta.content or "" if chunk.choices else ""
+        reason = chunk.choices[0].finish_reason or reason if chunk.choices else reason
+        # Each of them begins and ends while the schema answer is on its way.
+        if text and len(beside) < 3 and reason is None:
+            beside.append(daemon.chat("Write about the sea.", max_tokens=(6, 8, 6)[len(beside)]))
+    assert reason == "stop"
+    fastjsonschema.validate(people, json.loads(text))
+    assert len(beside) == 3
+    for status, reply in beside:
+        assert status == 200
+        content = reply["choices"][0]["message"]["content"]
+        assert not content.lstrip().startswith(("[", "{"))
+        assert alone.split()[:2] == content.split()[:2]
+
+
+@pytest.mark.parametrize("offered", [False, True], ids=["alone", "tools"])
+def test_a_long_answer_that_repeats_itself_is_not_stopped_where_a_form_holds(client, offered):
+    # Eighty times one of two texts: nothing but repetition, and every time it is the model's choice.
+    texts = [f"{first} international organisations and administrative responsibilities in information technology, "
+             "environmental protection, international development, professional communication, public administration, "
+             "agricultural engineering and computational science" for first in ("Large", "Small")]
+    schema = {"type": "array", "items": {"enum": texts}, "minItems": 80, "maxItems": 80}
+    tool = {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}}
+    reply = ask(client, "List them.", temperature=0, max_tokens=7500, response_format=schema_format(schema),
+                **({"tools": [tool]} if offered else {}))
+    content = reply.choices[0].message.content
+    assert reply.choices[0].finish_reason == "stop"
+    assert len(json.loads(content)) == 80
+    assert len(content) >= 20_000
+    assert "stop" not in (reply.model_extra.get("x_gezel") or {})
+
+
 def test_plain_requests_beside_a_schema_request_stay_free(daemon, client):
     plain = daemon.chat("Write about the sea.", max_tokens=40)[1]["choices"][0]["message"]["content"]
     stream = client.chat.completions.create(

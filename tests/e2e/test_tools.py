@@ -109,6 +109,22 @@ def test_a_real_tool_servers_odd_schema_does_not_fail_the_request(client):
     assert any("uniqueItems" in warning for warning in reply.model_extra["x_gezel"]["warnings"])
 
 
+def test_tools_that_no_window_holds_are_an_error_with_both_numbers(client):
+    """Five hundred tools, a megabyte of schemas: the answer comes before anything is computed or compiled."""
+    def tool(i):
+        arguments = {f"argument_{j}_of_{i}": {"type": "string", "description": "What it is good for, in many words. " * 5}
+                     for j in range(8)}
+        return {"type": "function", "function": {"name": f"tool_{i}", "description": "Does something useful. " * 8,
+                                                 "parameters": {"type": "object", "properties": arguments}}}
+    tools = [tool(i) for i in range(500)]
+    assert len(json.dumps(tools)) > 1_000_000
+    with pytest.raises(openai.BadRequestError) as error:
+        ask(client, tools=tools)
+    assert error.value.code == "context_length_exceeded"
+    assert error.value.body["n_prompt_tokens"] > error.value.body["n_ctx"] > 0
+    assert str(error.value.body["n_ctx"]) in error.value.message
+
+
 def test_raw_policy_leaves_text_as_it_is(client):
     reply = ask(client, temperature=0, extra_body={"tool_policy": "raw"}, max_tokens=16)
     assert not reply.choices[0].message.tool_calls
