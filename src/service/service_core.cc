@@ -169,15 +169,7 @@ json::value ServiceCore::ps() {
                                {"idle_ms", status.idle_ms},
                                {"unload_at", unload_time(status.unload_at)}});
   }
-  json::object reply{{"models", std::move(out)}};
-  if (replay_) {
-    const replay::Counters counters = replay_->counters();
-    reply["replay"] = json::object{{"answers", counters.records},
-                                   {"bytes", counters.bytes},
-                                   {"hits", counters.hits},
-                                   {"misses", counters.misses}};
-  }
-  return reply;
+  return json::object{{"models", std::move(out)}};
 }
 
 void ServiceCore::scan_if_old() {

@@ -426,7 +426,7 @@ TEST_F(Service, WorkerStatisticsAreThoseOfTheLoadedModel) {
   EXPECT_EQ(wait(service->worker_stats("a")).error().code, "model_not_loaded");
   ASSERT_TRUE(chat("a"));
   engines["llama-cpp:a"]->stats = R"({"steps":3})";
-  EXPECT_EQ(to_json(wait(service->worker_stats("a")).value()), R"({"steps":3})");
+  EXPECT_EQ(to_json(wait(service->worker_stats("a")).value()), R"({"steps":3,"replay":{"answers":0,"bytes":0,"hits":0,"misses":0}})");
 }
 
 TEST_F(Service, StopEndsEnginesOnceAndRefusesNewWork) {

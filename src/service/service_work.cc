@@ -327,6 +327,13 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::worker_stats(std::stri
   }
   auto parsed = parse_json(*text);
   if (!parsed) co_return std::unexpected(api::internal_error(parsed.error().message));
+  if (replay_ && parsed->is_object()) {
+    const replay::Counters counters = replay_->counters();
+    parsed->get_object()["replay"] = json::object{{"answers", counters.records},
+                                                  {"bytes", counters.bytes},
+                                                  {"hits", counters.hits},
+                                                  {"misses", counters.misses}};
+  }
   co_return std::move(*parsed);
 }
 
