@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Unit tests under AddressSanitizer with UndefinedBehaviorSanitizer (all of them) and under ThreadSanitizer (those of the
-# modules that have threads or coroutines; the others are pure).
+# modules whose own code runs on several threads).
 #   sanitize.sh [address|thread]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-threaded=(base models template scheduler worker engine engine_llama service http cli)
+threaded=(base scheduler worker engine replay engine_llama service http)
 status=0
 for variant in ${1:-address thread}; do
   targets=()
