@@ -1,7 +1,7 @@
 // Weighted least squares on decayed sums. Each observation is divided by its own time, so that the fit
 // minimises relative errors and a 5 ms step counts as much as a 500 ms one. With so few unknowns the
-// non-negative optimum is found by trying every subset of coefficients (15 of four) and keeping the best that is
-// not negative.
+// non-negative optimum is found by trying every subset of coefficients (15 of four) and keeping the best that
+// is not negative.
 #include "costmodel/cost_model.h"
 
 #include <algorithm>
@@ -90,7 +90,8 @@ double LinearFit<Terms>::explained(const Variables& x) const {
 
 template <std::size_t Terms>
 void LinearFit<Terms>::observe(const Variables& x, double y) {
-  if (!(y > 0) || !std::isfinite(y) || !std::ranges::all_of(x, [](double v) { return std::isfinite(v); })) return;
+  if (!(y > 0) || !std::isfinite(y) || !std::ranges::all_of(x, [](double v) { return std::isfinite(v); }))
+    return;
   if (count_ > 0) {
     const double expected = explained(x);
     if (expected > 0) {
@@ -153,7 +154,8 @@ std::int64_t CostModel::prefill_tokens_within(double ms, std::int64_t depth) con
   const double fixed = prefill_ms(0, depth);
   const double per_token = prefill_ms(1, depth) - fixed;
   if (per_token <= 0) return std::numeric_limits<std::int32_t>::max();
-  return static_cast<std::int64_t>(std::clamp((ms - fixed) / per_token, 0.0, 2147483647.0) + 0.5);  // to the nearest: a fit is never exact
+  return static_cast<std::int64_t>(std::clamp((ms - fixed) / per_token, 0.0, 2147483647.0) +
+                                   0.5);  // to the nearest: a fit is never exact
 }
 
 }  // namespace gezel::costmodel

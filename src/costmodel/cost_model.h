@@ -3,18 +3,17 @@
 // How long one call of the engine takes, learned from the calls it made (spec 35 section 2.4):
 //   decode   a + c*s + e*s*D    s streams of one token each, D tokens deep the deepest
 //   prefill  a + b*n + e*n*d + f*d    n tokens of one prompt at depth d
-// The last term is what a call pays to read the cells before it, however few tokens it computes: half of a call
-// of four tokens at depth 5,000 (measured; spec 35 has the first three terms).
-// Coefficients are never negative. Old observations fade, so that throttling and busy neighbours are
-// followed. Pure.
+// The last term is what a call pays to read the cells before it, however few tokens it computes: half of a
+// call of four tokens at depth 5,000 (measured; spec 35 has the first three terms). Coefficients are never
+// negative. Old observations fade, so that throttling and busy neighbours are followed. Pure.
 #pragma once
 #include <array>
 #include <cstdint>
 
 namespace gezel::costmodel {
 
-// One fit of y = k0 + k1*x1 + k2*x2 + ... with non-negative coefficients, by least squares of the relative error.
-// `Terms` counts the constant.
+// One fit of y = k0 + k1*x1 + k2*x2 + ... with non-negative coefficients, by least squares of the relative
+// error. `Terms` counts the constant.
 template <std::size_t Terms>
 class LinearFit {
  public:

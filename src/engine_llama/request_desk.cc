@@ -273,8 +273,8 @@ void RequestDesk::watch() {
 void RequestDesk::expire(Run& run, TurnWatchdog::Verdict verdict) {
   const bool whole_turn = verdict == TurnWatchdog::Verdict::turn;
   const auto budget = (whole_turn ? limits_.turn : run.watchdog.silence()) / Millis(1000);
-  // What arrived is worth more than an error; the caller learns why it ends here. But half of an answer that must
-  // have a form does not have it.
+  // What arrived is worth more than an error; the caller learns why it ends here. But half of an answer
+  // that must have a form does not have it.
   if (run.characters > 0 && !whole_turn && !run.has_form) {
     engine::Done done;
     done.usage = {run.prompt_tokens, run.tokens, run.cached_tokens};

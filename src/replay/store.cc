@@ -1,5 +1,5 @@
-// Two tables: `message` holds the bytes, `call` finds them. A call's key is a hash over everything that must be as
-// it was, so that neither keys nor arguments lie in the file a second time.
+// Two tables: `message` holds the bytes, `call` finds them. A call's key is a hash over everything that must
+// be as it was, so that neither keys nor arguments lie in the file a second time.
 #include "replay/store.h"
 
 #include <fcntl.h>
@@ -53,8 +53,8 @@ std::string joined(std::initializer_list<std::string_view> pieces) {
 std::string key_of(const Scope& scope, const prompt::ToolCall& call, std::string_view content) {
   const auto value = parse_json(call.arguments);
   const std::string arguments = value ? turn::canonical_json(*value) : call.arguments;
-  return sha256_hex(joined({scope.caller, scope.model, call.id, sha256_hex(joined({call.name, arguments})),
-                            sha256_hex(content)}));
+  return sha256_hex(joined(
+      {scope.caller, scope.model, call.id, sha256_hex(joined({call.name, arguments})), sha256_hex(content)}));
 }
 
 class Statement {
@@ -150,16 +150,20 @@ class Implementation final : public Store {
   void count();
   bool insert(const Scope& scope, const Answer& answer);
   bool drop_old();
-  std::optional<Kept> lookup(const Scope& scope, std::span<const prompt::ToolCall> calls, std::string_view content);
+  std::optional<Kept> lookup(const Scope& scope, std::span<const prompt::ToolCall> calls,
+                             std::string_view content);
   // After a failure: a damaged file goes, anything else (a full disk, say) may pass.
   void mend();
   void begin_anew();
   Error problem() const {
-    return {ErrorKind::io, "replay-store",
-            fmt::format("{}: {}", file_.string(), reason_.empty() ? "cannot be used" : reason_), {}};
+    return {ErrorKind::io,
+            "replay-store",
+            fmt::format("{}: {}", file_.string(), reason_.empty() ? "cannot be used" : reason_),
+            {}};
   }
   std::int64_t oldest_allowed() const {
-    return unix_seconds(clock_.wall_now()) - std::chrono::duration_cast<std::chrono::seconds>(limits_.age).count();
+    return unix_seconds(clock_.wall_now()) -
+           std::chrono::duration_cast<std::chrono::seconds>(limits_.age).count();
   }
 
   const fs::path file_;
@@ -178,7 +182,8 @@ bool Implementation::open() {
     return false;
   }
   sqlite3* raw = nullptr;
-  const int code = sqlite3_open_v2(file_.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, nullptr);
+  const int code =
+      sqlite3_open_v2(file_.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, nullptr);
   db_.reset(raw);
   if (code == SQLITE_OK && prepare_tables()) {
     count();
@@ -192,9 +197,11 @@ bool Implementation::open() {
 
 bool Implementation::prepare_tables() {
   sqlite3_busy_timeout(db_.get(), kBusyMs);
-  // The journal keeps what was said to be kept through a crash of the daemon; a crash of the machine may cost the last records.
-  if (!run(db_.get(), "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-                      "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"))
+  // The journal keeps what was said to be kept through a crash of the daemon; a crash of the machine may cost
+  // the last records.
+  if (!run(db_.get(),
+           "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
+           "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"))
     return false;
   std::int64_t version = 0;
   {
@@ -204,7 +211,8 @@ bool Implementation::prepare_tables() {
   }
   if (version != kVersion) {
     const std::string sql = fmt::format(
-        "BEGIN IMMEDIATE; DROP TABLE IF EXISTS call; DROP TABLE IF EXISTS message; {} PRAGMA user_version={}; COMMIT;",
+        "BEGIN IMMEDIATE; DROP TABLE IF EXISTS call; DROP TABLE IF EXISTS message; {} PRAGMA "
+        "user_version={}; COMMIT;",
         kTables, kVersion);
     if (!run(db_.get(), sql.c_str())) return false;
   }
@@ -219,10 +227,12 @@ void Implementation::count() {
 }
 
 bool Implementation::drop_old() {
-  if (!Statement(db_.get(), "DELETE FROM message WHERE created < ?1").number(1, oldest_allowed()).done()) return false;
+  if (!Statement(db_.get(), "DELETE FROM message WHERE created < ?1").number(1, oldest_allowed()).done())
+    return false;
   // The running sum from the newest on: what lies beyond the limit goes.
   if (!Statement(db_.get(),
-                 "DELETE FROM message WHERE id <= (SELECT max(id) FROM (SELECT id, sum(cost) OVER (ORDER BY id DESC) "
+                 "DELETE FROM message WHERE id <= (SELECT max(id) FROM (SELECT id, sum(cost) OVER (ORDER BY "
+                 "id DESC) "
                  "AS total FROM message) WHERE total > ?1)")
            .number(1, static_cast<std::int64_t>(limits_.bytes))
            .done())
@@ -234,20 +244,23 @@ bool Implementation::insert(const Scope& scope, const Answer& answer) {
   Bytes cost = kPerMessage + answer.sampled.text.size() + kPerCall * answer.calls.size();
   for (const auto& id : answer.engine_ids) cost += id.size();
   if (!run(db_.get(), "BEGIN IMMEDIATE")) return false;
-  bool good = Statement(db_.get(),
-                        "INSERT INTO message(created, cost, text, reasoning_bytes, began_in_reasoning, calls, digest) "
-                        "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
-                  .number(1, unix_seconds(clock_.wall_now()))
-                  .number(2, static_cast<std::int64_t>(cost))
-                  .blob(3, answer.sampled.text)
-                  .number(4, static_cast<std::int64_t>(answer.sampled.reasoning_bytes))
-                  .number(5, answer.sampled.began_in_reasoning ? 1 : 0)
-                  .number(6, static_cast<std::int64_t>(answer.calls.size()))
-                  .text(7, sha256_hex(answer.sampled.text))
-                  .done();
+  bool good =
+      Statement(
+          db_.get(),
+          "INSERT INTO message(created, cost, text, reasoning_bytes, began_in_reasoning, calls, digest) "
+          "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+          .number(1, unix_seconds(clock_.wall_now()))
+          .number(2, static_cast<std::int64_t>(cost))
+          .blob(3, answer.sampled.text)
+          .number(4, static_cast<std::int64_t>(answer.sampled.reasoning_bytes))
+          .number(5, answer.sampled.began_in_reasoning ? 1 : 0)
+          .number(6, static_cast<std::int64_t>(answer.calls.size()))
+          .text(7, sha256_hex(answer.sampled.text))
+          .done();
   const std::int64_t message = sqlite3_last_insert_rowid(db_.get());
   for (std::size_t i = 0; good && i < answer.calls.size(); ++i) {
-    good = Statement(db_.get(), "INSERT OR REPLACE INTO call(key, message, place, engine_id) VALUES(?1, ?2, ?3, ?4)")
+    good = Statement(db_.get(),
+                     "INSERT OR REPLACE INTO call(key, message, place, engine_id) VALUES(?1, ?2, ?3, ?4)")
                .text(1, key_of(scope, answer.calls[i], answer.content))
                .number(2, message)
                .number(3, static_cast<std::int64_t>(i))
@@ -257,7 +270,9 @@ bool Implementation::insert(const Scope& scope, const Answer& answer) {
   if (good) {
     ++counters_.records;
     counters_.bytes += cost;
-    const bool old = Statement(db_.get(), "SELECT 1 FROM message WHERE created < ?1 LIMIT 1").number(1, oldest_allowed()).row();
+    const bool old = Statement(db_.get(), "SELECT 1 FROM message WHERE created < ?1 LIMIT 1")
+                         .number(1, oldest_allowed())
+                         .row();
     if (old || counters_.bytes > limits_.bytes) {
       good = drop_old();
       count();
@@ -294,7 +309,8 @@ std::optional<Kept> Implementation::lookup(const Scope& scope, std::span<const p
   }
   if (!message) return std::nullopt;
   Statement found(db_.get(),
-                  "SELECT text, reasoning_bytes, began_in_reasoning, digest FROM message WHERE id = ?1 AND calls = ?2 AND "
+                  "SELECT text, reasoning_bytes, began_in_reasoning, digest FROM message WHERE id = ?1 AND "
+                  "calls = ?2 AND "
                   "created >= ?3");
   found.number(1, *message).number(2, static_cast<std::int64_t>(calls.size())).number(3, oldest_allowed());
   if (!found.row()) return std::nullopt;
@@ -329,7 +345,8 @@ void Implementation::mend() {
 }
 
 void Implementation::begin_anew() {
-  log_warn("the store of tool calls was damaged and is begun anew", {{"file", file_.string()}, {"reason", reason_}});
+  log_warn("the store of tool calls was damaged and is begun anew",
+           {{"file", file_.string()}, {"reason", reason_}});
   db_.reset();
   remove_files(file_);
   lost_ = false;

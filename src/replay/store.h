@@ -1,12 +1,13 @@
 // replay/store.h
 //
-// What models wrote for their tool calls, byte for byte. A client sends history back as JSON; rendered anew, a call
-// rarely has the very bytes that were sampled (blanks, order of markers, the model's own ids), and everything after
-// it must be computed again. With the bytes of the whole message at hand the prompt can be what it was.
+// What models wrote for their tool calls, byte for byte. A client sends history back as JSON; rendered anew,
+// a call rarely has the very bytes that were sampled (blanks, order of markers, the model's own ids), and
+// everything after it must be computed again. With the bytes of the whole message at hand the prompt can be
+// what it was.
 //
-// A record is found again only by the caller that got it, for the model that wrote it, and only while the call is
-// as it was delivered: id, name, arguments as values, and the text beside the calls. Anything else is a miss, which
-// costs nothing but the reuse.
+// A record is found again only by the caller that got it, for the model that wrote it, and only while the
+// call is as it was delivered: id, name, arguments as values, and the text beside the calls. Anything else is
+// a miss, which costs nothing but the reuse.
 //
 // Records live in one private SQLite file. They are a cache: a file that is damaged is begun anew.
 #pragma once
@@ -26,7 +27,8 @@
 namespace gezel::replay {
 
 struct Limits {
-  Bytes bytes = 64 * kMiB;  // of all records together, with what each needs beside its text; the oldest go first
+  Bytes bytes =
+      64 * kMiB;  // of all records together, with what each needs beside its text; the oldest go first
   std::chrono::hours age{7 * 24};
 };
 
@@ -39,8 +41,8 @@ struct Scope {
 // One assistant message with calls, as it was delivered and as it was sampled.
 struct Answer {
   std::string content;
-  std::vector<prompt::ToolCall> calls;   // as delivered, with the ids of the wire
-  std::vector<std::string> engine_ids;   // of each call: the id that the model itself wrote, or ""
+  std::vector<prompt::ToolCall> calls;  // as delivered, with the ids of the wire
+  std::vector<std::string> engine_ids;  // of each call: the id that the model itself wrote, or ""
   prompt::Sampled sampled;
 };
 
@@ -58,8 +60,8 @@ struct Counters {
 
 class Store {
  public:
-  // Opens or creates the file, private to its owner. `clock` must outlive the store. Errors: `io` where the file
-  // cannot be made, "<path>: <reason>".
+  // Opens or creates the file, private to its owner. `clock` must outlive the store. Errors: `io` where the
+  // file cannot be made, "<path>: <reason>".
   static Result<std::unique_ptr<Store>> open(const std::filesystem::path& file, const Clock& clock,
                                              Limits limits = {});
   virtual ~Store() = default;

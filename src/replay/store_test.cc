@@ -30,7 +30,9 @@ class ReplayStore : public testing::Test {
     ASSERT_TRUE(opened) << opened.error().message;
     store = std::move(*opened);
   }
-  std::optional<Kept> find(const Answer& a, const Scope& scope = kMe) { return store->find(scope, a.calls, a.content); }
+  std::optional<Kept> find(const Answer& a, const Scope& scope = kMe) {
+    return store->find(scope, a.calls, a.content);
+  }
 
   TestFolder folder;
   fs::path file = folder.path() / "private" / "calls.db";
@@ -148,7 +150,8 @@ TEST_F(ReplayStore, AllItsFilesArePrivate) {
 }
 
 TEST_F(ReplayStore, ADamagedFileIsBegunAnew) {
-  for (const std::string& content : {std::string(100'000, 'x'), std::string("SQLite format 3\0", 16), std::string(16, '\0')}) {
+  for (const std::string& content :
+       {std::string(100'000, 'x'), std::string("SQLite format 3\0", 16), std::string(16, '\0')}) {
     folder.write("private/calls.db", content);
     open();
     ASSERT_TRUE(store->keep(kMe, answer()));

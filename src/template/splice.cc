@@ -1,6 +1,7 @@
-// An answer begins where the template's prompt for an answer ends: that text is known from small conversations (what
-// follows a user's text, what follows a tool's result). It ends at the first token that ends answers after the last
-// mark. The marks are in the calls' arguments, which no template repeats elsewhere; names and ids are repeated.
+// An answer begins where the template's prompt for an answer ends: that text is known from small
+// conversations (what follows a user's text, what follows a tool's result). It ends at the first token that
+// ends answers after the last mark. The marks are in the calls' arguments, which no template repeats
+// elsewhere; names and ids are repeated.
 #include "template/splice.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ using prompt::Role;
 // What the template writes between the text before an answer and the answer.
 struct Opening {
   std::string stem;  // as in history
-  std::string tail;  // only where an answer is asked for: an opened or an empty block of reasoning; often empty
+  std::string
+      tail;  // only where an answer is asked for: an opened or an empty block of reasoning; often empty
 };
 
 Opening split_opening(std::string text) {
@@ -77,7 +79,8 @@ class Splicer {
   }
   std::string mark(char kind, std::size_t i) const { return mark_ + kind + std::to_string(i) + 'z'; }
 
-  // Reasoning belongs to the tool loop that is still running; before it a template shows none, and neither do we.
+  // Reasoning belongs to the tool loop that is still running; before it a template shows none, and neither do
+  // we.
   bool in_running_loop(std::size_t i) const {
     return std::none_of(task_.messages.begin() + static_cast<std::ptrdiff_t>(i), task_.messages.end(),
                         [](const Message& message) { return message.role == Role::user; });
@@ -92,8 +95,8 @@ class Splicer {
       for (auto& call : message.tool_calls) call.arguments = "{\"" + content + "\":\"" + content + "\"}";
       if (!prompt::text_of(message).empty()) message.content = message_of(message.role, content).content;
       message.reasoning.clear();
-      if (task_.traits.reasoning != prompt::ReasoningReplay::dropped && message.sampled->reasoning_bytes > 0 &&
-          in_running_loop(i))
+      if (task_.traits.reasoning != prompt::ReasoningReplay::dropped &&
+          message.sampled->reasoning_bytes > 0 && in_running_loop(i))
         message.reasoning = mark('r', i);
       message.sampled.reset();
     }
@@ -124,10 +127,12 @@ class Splicer {
     return region;
   }
 
-  static std::optional<std::string> insertion(const prompt::Sampled& sampled, const Opening& opening, bool reasoning_shown) {
+  static std::optional<std::string> insertion(const prompt::Sampled& sampled, const Opening& opening,
+                                              bool reasoning_shown) {
     const bool opens = turn::ends_inside_reasoning(opening.tail);
     if (sampled.reasoning_bytes == 0) {
-      if (sampled.began_in_reasoning) return std::nullopt;  // the call stands inside a block that never closed
+      if (sampled.began_in_reasoning)
+        return std::nullopt;  // the call stands inside a block that never closed
       return (opens ? "" : opening.tail) + sampled.text;
     }
     if (reasoning_shown && sampled.began_in_reasoning == opens)
@@ -151,7 +156,8 @@ class Splicer {
       const std::size_t to = i < regions.size() ? regions[i].begin : marked.size();
       const std::string_view between = marked.substr(from, to - from);
       if (i == regions.size()) return rest.ends_with(between);
-      const std::size_t at = i == 0 ? (rest.starts_with(between) ? 0 : std::string_view::npos) : rest.find(between);
+      const std::size_t at =
+          i == 0 ? (rest.starts_with(between) ? 0 : std::string_view::npos) : rest.find(between);
       if (at == std::string_view::npos) return false;
       rest.remove_prefix(at + between.size());
       from = regions[i].end;
@@ -193,8 +199,8 @@ class Splicer {
 }  // namespace
 
 Spliced splice_sampled(const SpliceTask& task) {
-  const auto wanted = static_cast<int>(
-      std::ranges::count_if(task.messages, [](const Message& message) { return message.sampled.has_value(); }));
+  const auto wanted = static_cast<int>(std::ranges::count_if(
+      task.messages, [](const Message& message) { return message.sampled.has_value(); }));
   if (wanted == 0) return {std::string(task.rendered)};
   if (auto text = Splicer(task).text()) return {std::move(*text), wanted, 0};
   return {std::string(task.rendered), 0, wanted};

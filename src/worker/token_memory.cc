@@ -30,8 +30,10 @@ TokenMemory::Match TokenMemory::match(std::span<const llama::Token> sequence, st
 }
 
 std::vector<llama::Token> TokenMemory::tokenize(std::string_view text) const {
-  const auto joined = [&](std::span<const llama::Token> sequence, Head head, std::span<const llama::Token> rest) {
-    std::vector<llama::Token> tokens(sequence.begin(), sequence.begin() + static_cast<std::ptrdiff_t>(head.tokens));
+  const auto joined = [&](std::span<const llama::Token> sequence, Head head,
+                          std::span<const llama::Token> rest) {
+    std::vector<llama::Token> tokens(sequence.begin(),
+                                     sequence.begin() + static_cast<std::ptrdiff_t>(head.tokens));
     tokens.insert(tokens.end(), rest.begin(), rest.end());
     return tokens;
   };
@@ -53,7 +55,8 @@ std::vector<llama::Token> TokenMemory::tokenize(std::string_view text) const {
     if (!rest.empty() && vocab_.is_control(rest.front())) return joined(best, match_of_best.whole, rest);
   }
   if (match_of_best.aligned.bytes > 0 && match_of_best.aligned.bytes < text.size()) {
-    return joined(best, match_of_best.aligned, vocab_.tokenize(text.substr(match_of_best.aligned.bytes), false, true));
+    return joined(best, match_of_best.aligned,
+                  vocab_.tokenize(text.substr(match_of_best.aligned.bytes), false, true));
   }
   return vocab_.tokenize(text, /*add_special=*/true, /*parse_special=*/true);
 }

@@ -1,12 +1,12 @@
 // worker/token_memory.h
 //
-// The tokens of the sequences whose cells are still in memory, found again by their text. A model does not always
-// write the tokens that a tokenizer would make of its text, least of all under a grammar; a conversation that comes
-// back as text would then differ from its own cells. So the front of a prompt that is, byte for byte, the text of
-// such a sequence gets that sequence's tokens, and only the rest is tokenized.
+// The tokens of the sequences whose cells are still in memory, found again by their text. A model does not
+// always write the tokens that a tokenizer would make of its text, least of all under a grammar; a
+// conversation that comes back as text would then differ from its own cells. So the front of a prompt that
+// is, byte for byte, the text of such a sequence gets that sequence's tokens, and only the rest is tokenized.
 //
-// A prompt is cut only beside a control token, where every tokenizer starts anew: what is new has the tokens that it
-// would have had anyway.
+// A prompt is cut only beside a control token, where every tokenizer starts anew: what is new has the tokens
+// that it would have had anyway.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -23,12 +23,12 @@ class TokenMemory {
  public:
   explicit TokenMemory(const llama::Vocab& vocab) : vocab_(vocab) {}
 
-  // The tokens of the run whose cells a slot holds, sampled ones that were never computed included; empty: nothing
-  // that may be used.
+  // The tokens of the run whose cells a slot holds, sampled ones that were never computed included; empty:
+  // nothing that may be used.
   void set(int slot, std::span<const llama::Token> tokens);
 
-  // The tokens of a prompt, with a beginning-of-text where the vocabulary asks for one. Called from one thread while
-  // another sets.
+  // The tokens of a prompt, with a beginning-of-text where the vocabulary asks for one. Called from one
+  // thread while another sets.
   std::vector<llama::Token> tokenize(std::string_view text) const;
 
  private:
@@ -36,7 +36,8 @@ class TokenMemory {
     std::size_t tokens = 0;
     std::size_t bytes = 0;  // of the text
   };
-  // How much of the sequence the text begins with: all of it, or up to after its last control token in common.
+  // How much of the sequence the text begins with: all of it, or up to after its last control token in
+  // common.
   struct Match {
     Head whole, aligned;
   };
