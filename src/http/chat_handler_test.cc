@@ -52,6 +52,17 @@ class ChatHandler : public RouterTest {
   }
 };
 
+TEST_F(ChatHandler, WhatWasWrittenForACallIsKeptForTheCallerWhoGetsIt) {
+  const std::string written = R"(<tool_call>{"name": "look", "arguments": {}}</tool_call>)";
+  push({engine::Started{}, text(written), done()});
+  const auto& response = send(chat(R"(,"tools":[{"type":"function","function":{"name":"look"}}])"));
+  EXPECT_THAT(response.body, HasSubstr(R"("finish_reason":"tool_calls")"));
+  ASSERT_EQ(inference.kept.size(), 1U);
+  EXPECT_EQ(inference.kept[0].first, "default");
+  EXPECT_EQ(inference.kept[0].second.calls.at(0).name, "look");
+  EXPECT_EQ(inference.kept[0].second.sampled->text, written);
+}
+
 TEST_F(ChatHandler, StreamsInOrder) {
   push({engine::Started{}, text("Hel"), text("lo"), done()});
   const auto& response = send(chat(R"(,"stream":true)"));

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "base/test_folder.h"
 #include "llama/llama.h"
@@ -38,6 +40,16 @@ inline std::filesystem::path vocab_folder() {
     if (std::filesystem::exists(folder / "ggml-vocab-llama-bpe.gguf")) return folder;
   }
   return {};
+}
+
+// Its files, in the order of their names.
+inline std::vector<std::filesystem::path> vocabularies() {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(vocab_folder())) {
+    if (entry.path().extension() == ".gguf") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
 }
 
 inline std::string read_whole(const std::filesystem::path& path) {

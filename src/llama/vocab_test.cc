@@ -15,15 +15,6 @@ using testing::load_or_die;
 using testing::read_whole;
 using testing::smollm;
 
-std::vector<std::filesystem::path> vocabularies() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(testing::vocab_folder())) {
-    if (entry.path().extension() == ".gguf") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
 std::vector<std::string> split_cases(const std::string& text) {
   constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";
   std::vector<std::string> cases;
@@ -58,14 +49,14 @@ class EveryVocab : public ::testing::TestWithParam<std::filesystem::path> {
   const Vocab& vocab = vocab_of(GetParam());
 };
 
-INSTANTIATE_TEST_SUITE_P(Llama, EveryVocab, ::testing::ValuesIn(vocabularies()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Llama, EveryVocab, ::testing::ValuesIn(testing::vocabularies()), [](const auto& info) {
   std::string name = info.param.stem().string().substr(std::string_view("ggml-vocab-").size());
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
 
 TEST(Vocab, LibrarySourceHasNineteenVocabulariesFifteenWithReferenceTexts) {
-  const auto files = vocabularies();
+  const auto files = testing::vocabularies();
   EXPECT_EQ(files.size(), 19U);
   EXPECT_EQ(std::ranges::count_if(
                 files, [](const auto& file) { return std::filesystem::exists(file.string() + ".inp"); }),

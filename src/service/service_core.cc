@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "models/profile_files.h"
+#include "models/manifest.h"
 
 namespace gezel::service {
 namespace {
@@ -47,7 +47,6 @@ void ServiceCore::start() {
   for (const auto& model : inventory_.unrecognized) {
     log_warn("a model cannot be used", {{"model", model.id}, {"reason", model.reason}});
   }
-  models::log_problems(models::read_profiles(options_.home));
   prepare_soon();
   verify_soon();
 }
@@ -84,15 +83,14 @@ api::ApiError ServiceCore::unusable(const ModelName& name) const {
 std::string ServiceCore::fingerprint_of(std::string_view id) const {
   const auto* model = installed(id);
   if (model == nullptr) return {};
-  std::string all;
+  std::vector<std::pair<std::string, std::string>> files;
   for (const auto& [file, stamp] : model->stamps) {
     const auto digest = model->sha256.find(file);
-    all += digest != model->sha256.end() && !digest->second.empty()
-               ? digest->second
-               : fmt::format("{}:{}:{}", stamp.size, stamp.mtime_ns, stamp.inode);
-    all += '\n';
+    const bool hashed = digest != model->sha256.end() && !digest->second.empty();
+    files.emplace_back(fs::path(file).filename().string(), hashed ? digest->second
+                                    : fmt::format("{}:{}:{}", stamp.size, stamp.mtime_ns, stamp.inode));
   }
-  return sha256_hex(all);
+  return models::payload_fingerprint("", files);
 }
 
 ModelFacts ServiceCore::facts_of(const ModelName& name) {

@@ -100,6 +100,10 @@ void ServiceCore::prepare_soon() {
 }
 
 asio::awaitable<void> ServiceCore::prepare() {
+  co_await on_pool(parts_.pool, [home = options_.home] {
+    models::log_problems(models::read_profiles(home));
+    return true;
+  });
   if (parts_.reap_orphans) {
     co_await on_pool(parts_.pool, [reap = parts_.reap_orphans] {
       reap();

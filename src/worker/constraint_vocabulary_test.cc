@@ -16,15 +16,6 @@ namespace {
 using grammar::Matcher;
 using grammar::Token;
 
-std::vector<std::filesystem::path> vocabularies() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(llama::testing::vocab_folder())) {
-    if (entry.path().extension() == ".gguf") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
 // Loaded once for all tests of a run.
 struct Loaded {
   std::unique_ptr<llama::Model> model;
@@ -69,7 +60,7 @@ class EveryVocabulary : public ::testing::TestWithParam<std::filesystem::path> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Grammar, EveryVocabulary, ::testing::ValuesIn(vocabularies()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Grammar, EveryVocabulary, ::testing::ValuesIn(llama::testing::vocabularies()), [](const auto& info) {
   std::string name = info.param.stem().string().substr(std::string_view("ggml-vocab-").size());
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
@@ -99,7 +90,7 @@ const std::vector<std::string> kFragments = {
 
 TEST(ConstraintVocabularies, AllButEncodersWriteText) {
   std::vector<std::string> without;
-  for (const auto& path : vocabularies()) {
+  for (const auto& path : llama::testing::vocabularies()) {
     const auto& vocabulary = loaded(path).vocabulary;
     if (vocabulary == nullptr || !vocabulary->forces()) without.push_back(path.stem().string());
   }

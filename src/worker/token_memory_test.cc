@@ -13,15 +13,6 @@ namespace {
 
 using Tokens = std::vector<llama::Token>;
 
-std::vector<std::filesystem::path> vocabularies() {
-  std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(llama::testing::vocab_folder())) {
-    if (entry.path().extension() == ".gguf") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
 class EveryVocabularysMemory : public testing::TestWithParam<std::filesystem::path> {
  protected:
   std::unique_ptr<llama::Model> model_ = llama::testing::load_or_die(GetParam(), true);
@@ -59,7 +50,8 @@ std::string vocabulary_name(const testing::TestParamInfo<std::filesystem::path>&
   std::ranges::replace_if(name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(Grammar, EveryVocabularysMemory, testing::ValuesIn(vocabularies()), vocabulary_name);
+INSTANTIATE_TEST_SUITE_P(Grammar, EveryVocabularysMemory, testing::ValuesIn(llama::testing::vocabularies()),
+                         vocabulary_name);
 
 TEST_P(EveryVocabularysMemory, WhatWasWrittenKeepsItsTokens) {
   const std::string mark = control();
