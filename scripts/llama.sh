@@ -4,6 +4,7 @@
 # native    static, Release, tuned to this processor: what the service runs on
 # sanitize  the same without OpenMP, whose runtime the sanitizers do not understand
 # peers     llama-bench and llama-server of the same source, which `make bench` measures against
+# Most objects are the same in all three, so ccache, where it is installed, compiles them once.
 # The key holds everything that changes the result; a native build does not travel, so the processor is part of it.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 variant="${1:-native}"
@@ -47,7 +48,13 @@ source_dir="$LLAMA_SOURCE/vendor/llama.cpp"
 work="$CACHE/work/llama-$variant-$key"
 say "building libllama ($variant): two to four minutes on two cores, once per machine"
 mkdir -p "$work"
-quietly "$CACHE/logs/llama-$variant-configure.log" cmake -S "$source_dir" -B "$work" "${options[@]}" -DCMAKE_INSTALL_PREFIX="$prefix"
+# Not part of the key: the objects are the same with and without it.
+launcher=()
+if have ccache; then
+  launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  export CCACHE_BASEDIR="$CACHE" CCACHE_NOHASHDIR=1
+fi
+quietly "$CACHE/logs/llama-$variant-configure.log" cmake -S "$source_dir" -B "$work" "${options[@]}" "${launcher[@]}" -DCMAKE_INSTALL_PREFIX="$prefix"
 if [ "$variant" = peers ]; then
   quietly "$CACHE/logs/llama-$variant-build.log" cmake --build "$work" --target llama-bench llama-server
   mkdir -p "$prefix/bin"
