@@ -56,7 +56,7 @@ engine::Status Core::status() const {
   out.generation = generation_;
   out.queued = static_cast<std::int64_t>(desk_.outside_slots());
   if (state_ != State::ready) return out;
-  out.bytes = granted_.weights_bytes + granted_.kv_bytes + granted_.compute_bytes;
+  out.bytes = granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes + granted_.compute_bytes;
   out.slots = granted_.slots;
   out.slots_busy = std::min(desk_.in_slots(), granted_.slots);
   out.context = granted_.context_per_slot;

@@ -29,6 +29,11 @@ constexpr std::int64_t kCellPadding = 256;
 // Rows that may ask for logits in one call beside one per slot (spec 40 section 11.2).
 constexpr int kExtraOutputs = 64;
 
+// Weights as they stand in the file; other layouts are made for this processor.
+bool is_plain(ggml_backend_buffer_type_t type) {
+  return ggml_backend_buft_is_host(type);
+}
+
 std::int64_t padded(std::int64_t cells) {
   return (cells + kCellPadding - 1) / kCellPadding * kCellPadding;
 }
@@ -166,12 +171,6 @@ struct Context::Impl {
                        .logits = outputs.data()};
   }
 
-  Bytes sum(std::size_t llama_memory_breakdown_data::* part) const {
-    if (llama_get_memory_breakdown == nullptr) return 0;
-    Bytes bytes = 0;
-    for (const auto& [type, data] : llama_get_memory_breakdown(context)) bytes += data.*part;
-    return bytes;
-  }
 };
 
 Result<std::unique_ptr<Context>> Context::create(const Model& model, const ContextOptions& options) {
@@ -306,11 +305,15 @@ int Context::max_outputs() const {
 std::uint64_t Context::micro_batches() const {
   return impl_->micro_batches;
 }
-Bytes Context::kv_bytes() const {
-  return impl_->sum(&llama_memory_breakdown_data::context);
-}
-Bytes Context::compute_bytes() const {
-  return impl_->sum(&llama_memory_breakdown_data::compute);
+MemoryUse Context::memory() const {
+  MemoryUse use;
+  if (llama_get_memory_breakdown == nullptr) return use;
+  for (const auto& [type, data] : llama_get_memory_breakdown(impl_->context)) {
+    (is_plain(type) ? use.weights : use.repack) += data.model;
+    use.kv += data.context;
+    use.compute += data.compute;
+  }
+  return use;
 }
 
 }  // namespace gezel::llama

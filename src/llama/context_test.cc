@@ -94,14 +94,14 @@ TEST(Context, GrantsAtLeastTheContextAsked) {
 TEST(Context, KvBytesAreThoseOfTheCells) {
   auto context = make(smollm(), {.slots = 2, .context_per_slot = 512});
   const Bytes per_token = 30ULL * 2 * 3 * 64 * 2;  // layers, K and V, KV heads, head dimension, f16
-  EXPECT_EQ(context->kv_bytes(), 2 * 512 * per_token);
-  EXPECT_GT(context->compute_bytes(), 1 * kMiB);
+  EXPECT_EQ(context->memory().kv, 2 * 512 * per_token);
+  EXPECT_GT(context->memory().compute, 1 * kMiB);
 }
 
 TEST(Context, WindowedLayersKeepOnlyTheirWindow) {
   auto small = make(gemma(), {.slots = 1, .context_per_slot = 2048});
   auto large = make(gemma(), {.slots = 1, .context_per_slot = 8192});
-  EXPECT_LT(large->kv_bytes(), 3 * small->kv_bytes());
+  EXPECT_LT(large->memory().kv, 3 * small->memory().kv);
 }
 
 TEST(Context, RefusesOptionsOutOfRangeByName) {

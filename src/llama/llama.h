@@ -75,8 +75,12 @@ class Vocab {
 
 struct ModelOptions {
   std::string path;
-  bool use_mmap = true;
+  // Off by default: mapped weights that are also copied into another layout stay resident twice, and pages that
+  // the kernel may take back at any time cannot be promised to anybody.
+  bool use_mmap = false;
   bool vocab_only = false;
+  // Nothing is read beyond the metadata and nothing is allocated; only Context::memory() means something then.
+  bool dry_run = false;
   // Of the self-test: names of weight layouts not to be used ("AMX", "CPU_REPACK"), or "CPU:<type>" when even
   // the plain layout computes a weight type wrong: a model with such tensors is refused ("CPU", "CPU:*":
   // every model is).
@@ -132,6 +136,14 @@ struct Row {
 // What llama_decode answered (spec 40 section 11.13).
 enum class DecodeCode { ok, no_space, aborted, bad_batch, failed };
 
+// What a context and its model occupy, or would occupy after a dry run.
+struct MemoryUse {
+  Bytes weights = 0;  // in the file's own layout
+  Bytes repack = 0;   // in a layout made for this processor, instead of the file's
+  Bytes kv = 0;       // KV cache and recurrent states of all slots
+  Bytes compute = 0;  // temporaries of one micro-batch and its outputs
+};
+
 class Context {
  public:
   // The model must outlive it. Errors: `engine-out-of-memory`, `engine-internal`.
@@ -162,9 +174,8 @@ class Context {
   int batch_tokens() const;               // granted: at most slots × context
   int max_outputs() const;                // rows with logits in one decode
   std::uint64_t micro_batches() const;    // estimated calls of the compute graph so far; 0 when unknown
-  // As the library reports them; 0 when the linked library cannot tell.
-  Bytes kv_bytes() const;
-  Bytes compute_bytes() const;
+  // As the library reports it; all 0 when the linked library cannot tell.
+  MemoryUse memory() const;
 
  private:
   Context() = default;

@@ -185,6 +185,7 @@ Result<std::unique_ptr<Model>> Model::load(const ModelOptions& options) {
     params.split_mode = LLAMA_SPLIT_MODE_NONE;
     params.load_mode = options.use_mmap ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
     params.vocab_only = options.vocab_only;
+    params.no_alloc = options.dry_run;
     params.use_extra_bufts = filter.complete();
     params.progress_callback_user_data = &progress;
     params.progress_callback = [](float done, void* user) {

@@ -35,6 +35,8 @@ struct Load {
   std::vector<std::string> excluded_buffer_types;  // failed the self-test
   double target_itl_ms = 130;                      // spec 40 section 11.12.3
   bool sandbox = true;
+  // Only find out what the load would occupy: the answer is a ready frame with `bytes`, and the worker ends.
+  bool dry_run = false;
   std::string chat_template_override;  // "" = the file's own
   // Of the profiles that hold for this model (src/profiles).
   prompt::WritingStyle style;
@@ -46,7 +48,8 @@ struct Ready {
   std::int64_t context_per_slot = 0;
   bool flash_attention = false;
   std::string kv_type;  // "f16"
-  Bytes weights_bytes = 0, kv_bytes = 0, compute_bytes = 0, host_bytes = 0;
+  // host: what the process needs beside them. repack: weights in a layout made for this processor.
+  Bytes weights_bytes = 0, repack_bytes = 0, kv_bytes = 0, compute_bytes = 0, host_bytes = 0;
   std::string chat_template;          // "default:<name>" or ""
   bool supports_reasoning = false;    // the template knows a reasoning marker or enable_thinking
   bool supports_tools = false;        // the template prints tools

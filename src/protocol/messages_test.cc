@@ -94,6 +94,7 @@ Ready full_ready() {
           1,
           2,
           3,
+          4,
           18'446'744'073'709'551'615u,
           "default:chatml",
           true,

@@ -173,6 +173,7 @@ void describe(auto& field, like<Load> auto& load) {
   field("excluded_buffer_types", load.excluded_buffer_types, up_to(kMaxShortList));
   field("target_itl_ms", load.target_itl_ms, at_least(0));
   field("sandbox", load.sandbox);
+  field("dry_run", load.dry_run);
   field("chat_template_override", load.chat_template_override);
   field("style", load.style);
   field("tuning", load.tuning);
@@ -212,6 +213,7 @@ void describe(auto& field, like<Ready> auto& ready) {
     bytes.required("kv", ready.kv_bytes);
     bytes.required("compute", ready.compute_bytes);
     bytes.required("host", ready.host_bytes);
+    bytes("repack", ready.repack_bytes);
   });
   field("chat_template", ready.chat_template, up_to(kMaxNameBytes));
   field("supports_reasoning", ready.supports_reasoning);

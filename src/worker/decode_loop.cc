@@ -35,7 +35,7 @@ void DecodeLoop::apply(const StatsQuery&) {
   stats.sequences = figures.sequences;
   stats.queued = figures.queued;
   stats.cells_used = figures.cells_used;
-  stats.kv_bytes = context_.kv_bytes();
+  stats.kv_bytes = context_.memory().kv;
   stats.fds = usage_.open_descriptors();
   stats.resident_bytes = usage_.resident_bytes();
   stats.decode_steps = figures.decode_steps;

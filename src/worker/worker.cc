@@ -132,7 +132,7 @@ std::chrono::seconds utc_offset(const Clock& clock) {
 struct Loaded {
   std::unique_ptr<llama::Model> model;
   std::unique_ptr<llama::Context> context;
-  std::unique_ptr<chat::ChatTemplate> chat_template;
+  std::unique_ptr<chat::ChatTemplate> chat_template;  // null after a dry run
   bool flash_attention = false;
 };
 
@@ -154,6 +154,7 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   llama::ModelOptions model_options;
   model_options.path = load.model_path;
   model_options.excluded_buffer_types = load.excluded_buffer_types;
+  model_options.dry_run = load.dry_run;
   model_options.progress = [&](float progress) {
     if (progress - reported >= 0.01 || progress >= 1) {
       reported = progress;
@@ -175,6 +176,7 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   context_options.threads = load.threads;
   context_options.flash_attention = loaded.flash_attention;
   GEZEL_TRY(loaded.context, llama::Context::create(*loaded.model, context_options));
+  if (load.dry_run) return loaded;
 
   const llama::Vocab& vocab = loaded.model->vocab();
   chat::TemplateOptions template_options;
@@ -199,12 +201,16 @@ protocol::Ready describe(const Loaded& loaded, const std::string& sandbox) {
   ready.context_per_slot = loaded.context->context_per_slot();
   ready.flash_attention = loaded.flash_attention;
   ready.kv_type = "f16";
-  ready.weights_bytes = loaded.model->size();
-  ready.kv_bytes = loaded.context->kv_bytes();
-  ready.compute_bytes = loaded.context->compute_bytes();
-  ready.chat_template = loaded.chat_template->default_name();
-  ready.supports_reasoning = loaded.chat_template->supports_reasoning();
-  ready.supports_tools = loaded.chat_template->supports_tools();
+  const auto memory = loaded.context->memory();
+  ready.weights_bytes = memory.weights;
+  ready.repack_bytes = memory.repack;
+  ready.kv_bytes = memory.kv;
+  ready.compute_bytes = memory.compute;
+  if (loaded.chat_template) {
+    ready.chat_template = loaded.chat_template->default_name();
+    ready.supports_reasoning = loaded.chat_template->supports_reasoning();
+    ready.supports_tools = loaded.chat_template->supports_tools();
+  }
   ready.backends = llama::backends();
   ready.sandbox = sandbox;
   return ready;
@@ -279,6 +285,11 @@ int run_worker(int fd) {
     outbox.push(load_failure(loaded.error()));
     outbox.flush();
     ::_exit(kExitLoad);
+  }
+  if (load->dry_run) {
+    outbox.push(describe(*loaded, sandbox));
+    outbox.flush();
+    ::_exit(0);
   }
   const llama::Vocab& vocab = loaded->model->vocab();
 
