@@ -78,6 +78,8 @@ struct Started {
   std::vector<std::string> call_spellings;  // rows of the dialect catalogue that its tool grammar produces
   // Opener and closer beside those that every model is known by; both "" without them.
   std::string reasoning_open_marker, reasoning_close_marker;
+  std::string
+      tuning_profile;  // whose values were used (prompt/tuning_profiles.h); "": the model's as they are
 };
 struct TextDelta {
   std::string text;  // complete UTF-8

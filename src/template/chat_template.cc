@@ -106,6 +106,7 @@ class Implementation final : public ChatTemplate {
   const std::vector<std::string>& extra_stops() const override { return extra_stops_; }
   bool supports_tools() const override { return probed_.tools; }
   bool supports_reasoning() const override { return probed_.reasoning; }
+  bool reads_enable_thinking() const override { return probed_.enable_thinking; }
 
  private:
   std::int64_t today() const {

@@ -51,6 +51,7 @@ class ChatTemplate {
   virtual const std::vector<std::string>& extra_stops() const = 0;
   virtual bool supports_tools() const = 0;      // by a probe rendering
   virtual bool supports_reasoning() const = 0;  // mentions a reasoning marker or enable_thinking
+  virtual bool reads_enable_thinking() const = 0;
 };
 
 // What happens, on the rendering thread, when a rendering takes more memory than it may; gezel_bridge.h says

@@ -316,12 +316,15 @@ int run_worker(int fd) {
       vocab, output, masks);
   // Known once for all requests, so it is said once: a client that asks for a budget itself is told each
   // time.
-  if (load->tuning.thinking_budget && !constraints.closes_reasoning()) {
-    log_warn("the profile's thinking budget has no effect: the chat template shows no end of reasoning");
+  if (!constraints.closes_reasoning()) {
+    if (load->tuning.thinking_budget)
+      log_warn("the profile's thinking budget has no effect: the chat template shows no end of reasoning");
     load->tuning.thinking_budget.reset();
+    for (auto& named : load->named_tunings) named.tuning.thinking_budget.reset();
   }
-  Intake intake({options.context_per_slot, std::move(load->tuning), std::move(view)}, vocab,
-                *loaded->chat_template, memory, constraints, guard, outbox,
+  Intake intake({options.context_per_slot, std::move(load->tuning), std::move(load->named_tunings),
+                 std::move(load->tuning_profile), std::move(view)},
+                vocab, *loaded->chat_template, memory, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
   reader.attach(&intake, &scheduler);
   outbox.push(describe(*loaded, sandbox));
