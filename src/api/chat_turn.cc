@@ -72,6 +72,7 @@ turn::ParserOptions ChatTurn::options(const engine::Started& started) {
   turn::ParserOptions out;
   out.family = turn::family_named(started.family).value_or(turn::Family::other);
   out.split_reasoning = started.splits_reasoning;
+  out.capture_pre_tool_prose = started.capture_pre_tool_prose;
   if (!started.reasoning_open_marker.empty())
     out.private_markers = {{started.reasoning_open_marker, started.reasoning_close_marker}};
   out.scrub_framing = false;  // the engine leaves control tokens out by id

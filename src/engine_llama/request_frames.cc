@@ -64,7 +64,7 @@ Result<> RequestDesk::on_started(std::string_view body) {
   run->push(engine::Started{started.prompt_tokens, started.cached_tokens, started.reasoning_open,
                             std::move(started.warnings), style_.family, started.splits_reasoning,
                             std::move(started.call_spellings), style_.reasoning_open, style_.reasoning_close,
-                            std::move(started.tuning_profile)});
+                            style_.behaviors.capture_pre_tool_prose, std::move(started.tuning_profile)});
   return {};
 }
 

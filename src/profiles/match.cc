@@ -44,6 +44,7 @@ void lay_over_style(prompt::WritingStyle& style, const Profile& profile) {
     style.reasoning_open = profile.reasoning->first;
     style.reasoning_close = profile.reasoning->second;
   }
+  if (profile.behaviors) style.behaviors = *profile.behaviors;
 }
 
 void merge_variables(json::object& under, const json::object& over) {
@@ -228,6 +229,11 @@ json::object to_json_object(const Applied& applied) {
   if (!style.family.empty()) out["family"] = style.family;
   if (!style.reasoning_open.empty())
     out["reasoning"] = json::object{{"open", style.reasoning_open}, {"close", style.reasoning_close}};
+  json::array behaviors;
+  for (const auto& row : prompt::kBehaviors) {
+    if (style.behaviors.*row.on) behaviors.emplace_back(row.id);
+  }
+  if (!behaviors.empty()) out["behaviors"] = std::move(behaviors);
   for (const auto& [name, value] : tuning_json(applied.tuning)) out[name] = value;
   if (!applied.tuning_profile.empty()) out["tuning_profile"] = applied.tuning_profile;
   json::object named;

@@ -229,6 +229,19 @@ TEST(NamedTunings, AreShownAsDifferences) {
                             "profiles":{"creative":{"sampling":{"temperature":0.5}},"terse":{"max_tokens":5}}})"));
 }
 
+TEST(Layers, BehavioursAreOneListThatIsReplaced) {
+  const auto profiles =
+      of({R"({"name":"a","match":{"architecture":["x"]},
+                                "behaviors":["provider.merge-system-messages"]})"},
+         {R"({"name":"mine","match":{"model":["m"]},"behaviors":["capture-pre-tool-prose"]})"});
+  EXPECT_EQ(apply(profiles, {"other", "x", ""}).style.behaviors,
+            prompt::Behaviors{.merge_system_messages = true});
+  EXPECT_EQ(apply(profiles, {"m", "x", ""}).style.behaviors,
+            prompt::Behaviors{.capture_pre_tool_prose = true});
+  EXPECT_EQ(to_json(to_json_object(apply(profiles, {"other", "x", ""})).at("behaviors")),
+            R"(["provider.merge-system-messages"])");
+}
+
 TEST(Layers, ChangesToAShippedProfileAreTheUsersWordToo) {
   const auto profiles =
       of({R"({"name":"a","match":{"architecture":["x"]},"sampling":{"temperature":1,"top_k":1}})"},

@@ -22,8 +22,9 @@ namespace {
 // What a profile may say for all requests, and a named tuning profile inside it for some.
 constexpr std::array<std::string_view, 6> kOverlayMembers{
     "sampling", "sampling_when_thinking", "template_kwargs", "max_tokens", "thinking_budget", "prompt_tags"};
-constexpr std::array<std::string_view, 9> kOwnMembers{
-    "name", "order", "source", "match", "dialect", "family", "reasoning", "tuning_profile", "profiles"};
+constexpr std::array<std::string_view, 10> kOwnMembers{"name",           "order",   "source",    "match",
+                                                       "dialect",        "family",  "reasoning", "behaviors",
+                                                       "tuning_profile", "profiles"};
 constexpr std::array<std::string_view, 3> kMatchMembers{"chat_template", "architecture", "model"};
 constexpr std::array<std::string_view, 2> kReasoningMembers{"open", "close"};
 constexpr std::array<std::string_view, 2> kTagMembers{"enable_thinking", "disable_thinking"};
@@ -138,6 +139,20 @@ void read_reasoning(const Reader& file, Profile& profile) {
   }
 }
 
+void read_behaviors(const Reader& file, Profile& profile) {
+  const auto ids = file.texts("behaviors", kMaxMarks, kMaxNameBytes);
+  if (!ids) return;
+  profile.behaviors.emplace();
+  for (const auto& id : *ids) {
+    if (const auto* row = prompt::find_behavior(id)) {
+      (*profile.behaviors).*row->on = true;
+    } else {
+      file.complain(file.pointer_to("behaviors"),
+                    fmt::format("has \"{}\"; known are: {}", id, fmt::join(prompt::behavior_ids(), ", ")));
+    }
+  }
+}
+
 bool is_name(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -186,6 +201,7 @@ Profile read_profile(const json::object& object, std::string_view file, std::vec
       in, "family", out.family, [](std::string_view text) { return turn::family_named(text).has_value(); },
       turn::family_names);
   read_reasoning(in, out);
+  read_behaviors(in, out);
   out.values = read_values(in);
   return out;
 }

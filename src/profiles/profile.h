@@ -65,6 +65,7 @@ struct Profile {
   std::optional<std::string> dialect;
   std::optional<std::string> family;
   std::optional<std::pair<std::string, std::string>> reasoning;  // opener, closer
+  std::optional<prompt::Behaviors> behaviors;
   Values values;
   Values own;         // of these, what a user's file says
   bool user = false;  // a user's file says something

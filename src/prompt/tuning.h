@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "prompt/behaviors.h"
 #include "prompt/request.h"
 
 namespace gezel::prompt {
@@ -20,6 +21,7 @@ struct WritingStyle {
   std::string family;   // of turn/family.h; "": the universal forms
   // A pair of reasoning markers beside those that every model is known by; both "" without one.
   std::string reasoning_open, reasoning_close;
+  Behaviors behaviors;  // what must be done differently for it
 };
 
 // Words that switch thinking where they stand in a user's message, for models that were trained on them

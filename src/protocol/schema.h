@@ -141,11 +141,16 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
 
 // ---- how a model is used
 
+void describe(auto& field, like<prompt::Behaviors> auto& behaviors) {
+  for (const auto& row : prompt::kBehaviors) field(row.id, behaviors.*row.on);
+}
+
 void describe(auto& field, like<prompt::WritingStyle> auto& style) {
   field("dialect", style.dialect, up_to(kMaxNameBytes));
   field("family", style.family, up_to(kMaxNameBytes));
   field("reasoning_open", style.reasoning_open, up_to(kMaxNameBytes));
   field("reasoning_close", style.reasoning_close, up_to(kMaxNameBytes));
+  field("behaviors", style.behaviors);
 }
 
 void describe(auto& field, like<prompt::PromptTags> auto& tags) {

@@ -153,6 +153,23 @@ TEST_F(ChatTemplateTest, B11AlternationIsRepairedOnce) {
             "[user|go][assistant|Called the tool ping (c1).][user|Tool result for ping (c1):\nok\n\nnext]");
 }
 
+TEST_F(ChatTemplateTest, RepairsCanBeMadeBeforeAnythingIsRefused) {
+  TemplateOptions options;
+  options.source = kEcho;
+  options.flatten_tool_transcript = options.merge_system_messages = true;
+  auto chat = ChatTemplate::create(std::move(options), clock_);
+  ASSERT_TRUE(chat);
+  prompt::Message call;
+  call.role = Role::assistant;
+  call.tool_calls = {{"c1", "ping", "{}"}};
+  prompt::Message result = message(Role::tool, "ok");
+  result.tool_call_id = "c1";
+  EXPECT_EQ(
+      text(**chat, ask({message(Role::system, "A"), message(Role::user, "go"), call, result,
+                        message(Role::system, "B")})),
+      "[system|A\n\nB][user|go][assistant|Called the tool ping (c1).][user|Tool result for ping (c1):\nok]");
+}
+
 TEST_F(ChatTemplateTest, B12LateSystemMessagesAreMergedAtTheFront) {
   auto chat = make(
       "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"

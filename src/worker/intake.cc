@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "prompt/compact_tools.h"
 #include "prompt/tuning_profiles.h"
 #include "worker/reasoning_start.h"
 #include "worker/tool_block.h"
@@ -132,8 +133,13 @@ prompt::ChosenTuning Intake::fill_in(prompt::GenerateRequest& request) const {
 }
 
 Result<chat::Rendered> Intake::render(const prompt::GenerateRequest& request) {
-  if (request.tools.empty() || template_.supports_tools()) return template_.render(request);
+  const bool compact = constraints_.style().behaviors.compact_tool_schemas;
+  if (request.tools.empty() || (template_.supports_tools() && !compact)) return template_.render(request);
   prompt::GenerateRequest described = request;
+  if (compact) {
+    for (auto& tool : described.tools) prompt::compact(tool);
+  }
+  if (template_.supports_tools()) return template_.render(described);
   describe_tools_in_system_text(described);
   auto rendered = template_.render(described);
   if (rendered) rendered->warnings.emplace_back(kToolsDescribed);

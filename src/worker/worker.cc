@@ -189,6 +189,8 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
     return vocab.find_special(text) >= 0;
   };
   template_options.utc_offset = utc_offset(clock);
+  template_options.flatten_tool_transcript = load.style.behaviors.flatten_tool_transcript;
+  template_options.merge_system_messages = load.style.behaviors.merge_system_messages;
   GEZEL_TRY(loaded.chat_template, make_template(std::move(template_options), clock, guard));
   return loaded;
 }
