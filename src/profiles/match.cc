@@ -120,8 +120,12 @@ const Overlay* overlay_named(const Values& values, std::string_view id) {
 
 // `layers`: the weakest first.
 void settle_tuning(Applied& out, const std::vector<const Profile*>& layers,
-                   const prompt::SamplingOptions& of_file) {
+                   const prompt::SamplingOptions& of_file, const Values* catalog) {
+  static const Values kNothing;
+  const Values& entry = catalog == nullptr ? kNothing : *catalog;
   Sum base;
+  base.add(entry);
+  prompt::lay_over(base.thinking, entry.sampling_when_thinking);
   for (const auto* profile : layers) base.add(profile->values);
   for (const auto* profile : layers) prompt::lay_over(base.thinking, profile->values.sampling_when_thinking);
   // What is said later for both counts more than what was said before for thinking.
@@ -137,6 +141,7 @@ void settle_tuning(Applied& out, const std::vector<const Profile*>& layers,
   for (const auto* profile : layers) prompt::lay_over(base.thinking, profile->own.sampling_when_thinking);
   out.tuning = base.tuning();
 
+  if (entry.tuning_profile) out.tuning_profile = *entry.tuning_profile;
   for (const auto* profile : layers) {
     if (profile->values.tuning_profile) out.tuning_profile = *profile->values.tuning_profile;
   }
@@ -153,6 +158,7 @@ void settle_tuning(Applied& out, const std::vector<const Profile*>& layers,
       sum.add(*overlay);
       prompt::lay_over(sum.thinking, overlay->sampling_when_thinking);
     };
+    add(entry);
     for (const auto* profile : layers) add(profile->values);
     for (const auto* profile : layers) add(profile->own);
     if (found) out.named.push_back({std::string(row.id), sum.tuning(row.thinking)});
@@ -196,7 +202,8 @@ bool fits(const Match& match, const Model& model) {
          (match.model.empty() || std::ranges::any_of(match.model, is_model));
 }
 
-Applied apply(const Profiles& profiles, const Model& model, const prompt::SamplingOptions& of_file) {
+Applied apply(const Profiles& profiles, const Model& model, const prompt::SamplingOptions& of_file,
+              const Values* catalog) {
   // The weakest first.
   std::vector<const Profile*> layers;
   Applied out;
@@ -216,7 +223,7 @@ Applied apply(const Profiles& profiles, const Model& model, const prompt::Sampli
     lay_over_style(out.style, *profile);
     out.user = out.user || profile->user;
   }
-  settle_tuning(out, layers, of_file);
+  settle_tuning(out, layers, of_file, catalog);
   return out;
 }
 

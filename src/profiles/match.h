@@ -37,7 +37,9 @@ bool fits(const Match& match, const Model& model);
 // user's files say; within each layer sampling_when_thinking counts more than sampling. A named tuning
 // profile is laid over all of that: its sampling over `sampling`, and over the outcome every
 // sampling_when_thinking, except where the profile is one for thinking itself.
-Applied apply(const Profiles& profiles, const Model& model, const prompt::SamplingOptions& of_file = {});
+// `catalog`, what the entry of a catalog says for this model (catalog_tuning.h), lies below all of them.
+Applied apply(const Profiles& profiles, const Model& model, const prompt::SamplingOptions& of_file = {},
+              const Values* catalog = nullptr);
 
 // {"name", "overrides", "user", "dialect", "family", "reasoning", "sampling", "sampling_when_thinking", ...}:
 // what is empty is left out, except name and user.
