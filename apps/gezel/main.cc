@@ -34,6 +34,8 @@ int main(int argc, char** argv) {
   }
   env.port = variable("GEZEL_PORT");
   env.target_itl_ms = variable("GEZEL_TARGET_ITL_MS");
+  env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
+  env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
   env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";
   env.executable = cli::executable_path();
   env.engine = variable("GEZEL_ENGINE");

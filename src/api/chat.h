@@ -72,6 +72,8 @@ struct ChatMessage {
   std::vector<std::string> warnings;
   std::vector<std::string> repairs;  // what was changed in the model's calls, and why
   std::vector<Unparsed> unparsed;    // what looked like a call and is none that could be made
+  // The tuning profile whose values were used, where there was one or one was asked for; "": the model's own.
+  std::optional<std::string> tuning_profile;
 };
 
 // The frames of one streamed reply, each one SSE event ("data: {...}\n\n"), in the order of spec 10

@@ -90,6 +90,14 @@ void append_notes(std::string& out, const engine::Done& done, const ChatMessage&
     }
     notes += ']';
   }
+  if (message.tuning_profile) {
+    notes += R"(,"tuning_profile":)";
+    if (message.tuning_profile->empty()) {
+      notes += "null";
+    } else {
+      append_json_string(notes, *message.tuning_profile);
+    }
+  }
   if (done.repetition) notes += R"(,"stop":"repetition")";
   if (notes.empty()) return;
   notes[0] = '{';

@@ -148,6 +148,13 @@ TEST(ChatReplies, SayWhatWasRepairedOnlyWhereThereIsSomething) {
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->at("x_gezel"), finish.at("x_gezel"));
   EXPECT_THAT(ChatFrames(make_head()).finish(make_done(), {}), Not(HasSubstr("x_gezel")));
+  ChatMessage tuned;
+  tuned.tuning_profile = "creative";
+  EXPECT_EQ(to_json(event(ChatFrames(make_head()).finish(make_done(), tuned)).at("x_gezel")),
+            R"({"tuning_profile":"creative"})");
+  tuned.tuning_profile = "";
+  EXPECT_EQ(to_json(event(ChatFrames(make_head()).finish(make_done(), tuned)).at("x_gezel")),
+            R"({"tuning_profile":null})");
 }
 
 TEST(ChatReplies, EndWithToolCallsWhateverTheEngineSays) {

@@ -8,6 +8,7 @@
 #include "api/chat_parts.h"
 #include "api/field_reader.h"
 #include "base/json.h"
+#include "prompt/tuning_profiles.h"
 
 namespace gezel::api {
 namespace {
@@ -101,6 +102,16 @@ void read_count(const FieldReader& body, Refusal& refusal) {
   }
 }
 
+void read_tuning_profile(const FieldReader& body, prompt::GenerateRequest& generate) {
+  const auto id = body.string("tuning_profile");
+  if (!id) return;
+  if (prompt::find_tuning_profile(*id) == nullptr) {
+    return body.problem("tuning_profile", fmt::format("must be one of {}, not \"{}\"",
+                                                      prompt::tuning_profile_ids(), excerpt(*id)));
+  }
+  generate.tuning_profile = *id;
+}
+
 void read_model(const FieldReader& body, std::string& model) {
   const auto text = body.required_string("model");
   if (!text) return;
@@ -151,6 +162,7 @@ ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
   generate.parallel_tool_calls = body.boolean("parallel_tool_calls").value_or(true);
   generate.guards = body.boolean("guards").value_or(true);
   if (const auto effort = body.string("reasoning_effort")) generate.reasoning_effort = *effort;
+  read_tuning_profile(body, generate);
   if (const auto* kwargs = body.object("chat_template_kwargs")) generate.template_kwargs = to_json(*kwargs);
   if (const auto key = body.string("prompt_cache_key")) generate.session_key = *key;
 

@@ -108,6 +108,7 @@ json::object describe(const ChatRequest& request) {
           {"top_logprobs", generate.top_logprobs},
           {"sampling", describe(generate.sampling)},
           {"effort", generate.reasoning_effort},
+          {"tuning_profile", generate.tuning_profile},
           {"kwargs", generate.template_kwargs},
           {"session", generate.session_key}};
 }

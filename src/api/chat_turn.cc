@@ -60,6 +60,7 @@ ChatTurn::ChatTurn(const ChatRequest& request, std::vector<std::string> warnings
       policy_(request.generate.tool_policy),
       parallel_calls_(request.generate.parallel_tool_calls),
       include_reasoning_(request.include_reasoning),
+      asked_for_tuning_profile_(!request.generate.tuning_profile.empty()),
       check_(request.generate.output_format),
       ids_(entropy, ids_in_use(request.generate)),
       tools_(callable_tools(request.generate)),
@@ -71,6 +72,7 @@ turn::ParserOptions ChatTurn::options(const engine::Started& started) {
   turn::ParserOptions out;
   out.family = turn::family_named(started.family).value_or(turn::Family::other);
   out.split_reasoning = started.splits_reasoning;
+  out.capture_pre_tool_prose = started.capture_pre_tool_prose;
   if (!started.reasoning_open_marker.empty())
     out.private_markers = {{started.reasoning_open_marker, started.reasoning_close_marker}};
   out.scrub_framing = false;  // the engine leaves control tokens out by id
@@ -93,6 +95,7 @@ void ChatTurn::start(const engine::Started& started) {
     // The engine walks the tools' schemas again.
     if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
   }
+  tuning_profile_ = started.tuning_profile;
   turn::ParserOptions chosen = options(started);
   start_ = chosen.start;
   splitter_.split_reasoning = chosen.split_reasoning;
@@ -168,6 +171,8 @@ ChatTurn::Finished ChatTurn::finish(const engine::Done& done) {
   if (!out.message.calls.empty()) out.message.sampled = sampled(reasoned);
   for (auto& lost : message.unparsed) out.message.unparsed.push_back({std::move(lost.name), std::move(lost.text)});
   out.message.repairs = std::move(message.repairs);
+  if (asked_for_tuning_profile_ || !tuning_profile_.empty())
+    out.message.tuning_profile = std::move(tuning_profile_);
   out.message.warnings = std::move(warnings_);
   for (const auto& warning : done.warnings) out.message.warnings.push_back(warning);
   const bool must_call = choice_ == prompt::ToolChoice::required || choice_ == prompt::ToolChoice::named;

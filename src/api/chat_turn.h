@@ -43,7 +43,7 @@ class ChatTurn {
 
   const prompt::ToolChoice choice_;
   const prompt::ToolPolicy policy_;
-  const bool parallel_calls_, include_reasoning_;
+  const bool parallel_calls_, include_reasoning_, asked_for_tuning_profile_;
   const AnswerCheck check_;
   turn::CallIds ids_;
   std::vector<turn::ToolSchema> tools_;
@@ -52,6 +52,7 @@ class ChatTurn {
   turn::SplitterOptions splitter_;
   turn::StartState start_ = turn::StartState::closed;
   std::vector<std::string> warnings_;
+  std::string tuning_profile_;
 };
 
 }  // namespace gezel::api

@@ -52,6 +52,16 @@ TEST_F(ChatTurnTest, WhereReasoningEndedIsKeptToo) {
   }
 }
 
+TEST_F(ChatTurnTest, TheTuningProfileIsToldWhereThereWasOneOrOneWasAskedFor) {
+  EXPECT_FALSE(answer("Hi.").tuning_profile);
+  engine::Started started;
+  started.tuning_profile = "instruct";
+  EXPECT_EQ(answer("Hi.", started).tuning_profile, "instruct");
+  request.generate.tuning_profile = "creative";
+  EXPECT_EQ(answer("Hi.", started).tuning_profile, "instruct") << "what stood in for it";
+  EXPECT_EQ(answer("Hi.").tuning_profile, "") << "the model's own values";
+}
+
 TEST_F(ChatTurnTest, AnAnswerWithoutCallsIsNotKept) {
   EXPECT_FALSE(answer("Nothing to look at.").sampled);
 }

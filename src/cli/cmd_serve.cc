@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/engine_program.h"
 #include "cli/printer.h"
+#include "prompt/behaviors.h"
 
 namespace gezel::cli {
 namespace {
@@ -133,11 +134,14 @@ int run(Environment& env, const Arguments& arguments) {
   if (const auto threads = arguments.integer("--threads"))
     options.service.threads = static_cast<int>(*threads);
   options.service.target_itl_ms = *target_itl_ms;
+  options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
+                               prompt::read_id_list(env.remove_behaviors)};
   if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";
   if (const auto seconds = arguments.integer("--idle-timeout"))
     options.service.idle_timeout = Millis(*seconds * 1'000);
   options.service.replay_store = !arguments.has("--no-replay-store");
   setup_logging(log_options(arguments));
+  for (const auto& problem : prompt::problems_of(options.service.behaviors)) log_warn(problem);
   return env.serve(options);
 }
 

@@ -128,6 +128,22 @@ TEST(RunCli, ServeTakesTheTargetPaceFromItsFlagElseFromItsVariable) {
   EXPECT_EQ(got.service.target_itl_ms, 1'000);
 }
 
+TEST(RunCli, ServeTakesBehavioursFromTheirVariables) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  world.env.force_behaviors = "capture-pre-tool-prose, prompt.compact-tool-schemas";
+  world.env.remove_behaviors = "provider.merge-system-messages";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_EQ(got.service.behaviors.force,
+            (std::vector<std::string>{"capture-pre-tool-prose", "prompt.compact-tool-schemas"}));
+  EXPECT_EQ(got.service.behaviors.remove, std::vector<std::string>{"provider.merge-system-messages"});
+}
+
 TEST(RunCli, ServeRefusesATargetPaceThatIsNone) {
   TestWorld world;
   world.env.engine = "/bin/sh";

@@ -78,6 +78,8 @@ struct Started {
   std::vector<std::string> call_spellings;  // rows of the dialect catalogue that its tool grammar produces
   // Opener and closer beside those that every model is known by; both "" without them.
   std::string reasoning_open_marker, reasoning_close_marker;
+  bool capture_pre_tool_prose = false;  // planning in front of a call counts as reasoning
+  std::string tuning_profile;           // of prompt/tuning_profiles.h, that was used; "": the model's own values
 };
 struct TextDelta {
   std::string text;  // complete UTF-8

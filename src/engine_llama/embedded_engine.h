@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "models/store.h"
+#include "prompt/behaviors.h"
 
 namespace gezel::engine_llama {
 
@@ -29,6 +30,7 @@ struct EmbeddedOptions {
   Millis startup_timeout{180'000};
   bool sandbox = true;
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
+  prompt::BehaviorSwitches behaviors;              // over what profiles say
   std::string version;                             // of the daemon, for the worker's log
 };
 

@@ -147,6 +147,8 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_.sandbox = options_.sandbox;
   load_.style = plan.profile.style;
   load_.tuning = plan.profile.tuning;
+  load_.named_tunings = plan.profile.named;
+  load_.tuning_profile = plan.profile.tuning_profile;
   profile_ = to_json(profiles::to_json_object(plan.profile));
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},

@@ -1,9 +1,11 @@
 #include "engine_llama/launch_plan.h"
 
+#include "base/log.h"
 #include "capacity/context_plan.h"
 #include "engine_llama/model_source.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
+#include "prompt/behaviors.h"
 #include "system/cpu.h"
 #include "system/memory.h"
 
@@ -19,7 +21,7 @@ engine::EngineError from_plan(Error error) {
 
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
   return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
-          context = options.context, threads = options.threads,
+          context = options.context, threads = options.threads, behaviors = options.behaviors,
           home = options.home](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
@@ -49,6 +51,9 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     const auto all = models::read_profiles(home);
     models::log_problems(all);
     out.profile = models::profile_for(all, model.id, *metadata);
+    const auto switched = prompt::switched(out.profile.style.behaviors, behaviors);
+    for (const auto& warning : switched.warnings) log_warn(warning, {{"model", model.id}});
+    out.profile.style.behaviors = switched.behaviors;
     auto failing = self_test();
     if (!failing)
       return std::unexpected(engine::make_error("engine-unusable", std::move(failing).error().message));

@@ -74,6 +74,14 @@ TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
   EXPECT_EQ(plan->profile.tuning.sampling.top_k, 64);
 }
 
+TEST(LaunchPlan, BehavioursAreSwitchedOverTheProfile) {
+  EmbeddedOptions options;
+  options.behaviors.force = {"prompt.compact-tool-schemas", "loud"};
+  const auto plan = make_planner(options, all_well)(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
+  ASSERT_TRUE(plan) << plan.error().error.message;
+  EXPECT_EQ(plan->profile.style.behaviors, prompt::Behaviors{.compact_tool_schemas = true});
+}
+
 TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {
   EmbeddedOptions options;
   options.slots = 64;

@@ -63,8 +63,8 @@ Result<> RequestDesk::on_started(std::string_view body) {
   run->cached_tokens = started.cached_tokens;
   run->push(engine::Started{started.prompt_tokens, started.cached_tokens, started.reasoning_open,
                             std::move(started.warnings), style_.family, started.splits_reasoning,
-                            std::move(started.call_spellings), style_.reasoning_open,
-                            style_.reasoning_close});
+                            std::move(started.call_spellings), style_.reasoning_open, style_.reasoning_close,
+                            style_.behaviors.capture_pre_tool_prose, std::move(started.tuning_profile)});
   return {};
 }
 

@@ -124,6 +124,39 @@ TEST(SchemaWalk, PartsAreCountedThroughReferences) {
   EXPECT_TRUE(walk_schema(many_properties(98), SchemaMode::lenient, {.nodes = 100}));
 }
 
+// Within our own limits, and still more than the library compiles.
+json::value many_schemas() {
+  json::object properties;
+  for (int i = 0; i < 1300; ++i) {
+    json::object inner;
+    for (int j = 0; j < 20; ++j) inner[fmt::format("p{}", j)] = {{"enum", json::array{i, j, i + j}}};
+    properties[fmt::format("o{}", i)] = {
+        {"type", "object"}, {"properties", inner}, {"additionalProperties", false}};
+  }
+  json::array required;
+  for (const auto& property : properties) required.emplace_back(property.key());
+  return {{"type", "object"}, {"properties", properties}, {"required", required}};
+}
+
+TEST(SchemaWalk, WhatTheLibraryFindsTooLargeIsRefusedAsAWholeWithTheLimit) {
+  auto walked = walk_schema(many_schemas(), SchemaMode::strict);
+  ASSERT_TRUE(walked) << walked.error().message;
+  const auto settled = settle_schema(*walked, SchemaMode::strict);
+  ASSERT_FALSE(settled);
+  EXPECT_EQ(settled.error().param, "");
+  EXPECT_THAT(settled.error().message, HasSubstr("more than 50000 schemas"));
+  EXPECT_THAT(settled.error().message, HasSubstr("make it smaller"));
+}
+
+TEST(SchemaWalk, OfWhatTheLibraryFindsTooLargeTheTypeStaysInLenientMode) {
+  auto walked = walk_schema(many_schemas(), SchemaMode::lenient);
+  ASSERT_TRUE(walked);
+  ASSERT_TRUE(settle_schema(*walked, SchemaMode::lenient));
+  EXPECT_EQ(string_or(walked->root.as_object(), "type"), "object");
+  EXPECT_FALSE(walked->root.as_object().contains("properties"));
+  EXPECT_THAT(walked->warnings.back(), HasSubstr("50000"));
+}
+
 TEST(SchemaWalk, DepthIsBounded) {
   const auto schema = must(parse_json(nested(20)));
   EXPECT_TRUE(walk_schema(schema, SchemaMode::strict, {.depth = 20}));

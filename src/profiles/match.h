@@ -26,14 +26,20 @@ struct Applied {
   bool user = false;                   // a user's file had a say
   prompt::WritingStyle style;
   prompt::Tuning tuning;
+  std::vector<prompt::NamedTuning> named;  // what tuning profiles make of it
+  std::string tuning_profile;              // for requests that name none; "": nobody chose one
 };
 
 bool fits(const Match& match, const Model& model);
 
 // The family's profile is the first that fits and names no model; profiles that name the model are laid over
 // it. For values: shipped profiles, then `of_file` (the model file's own general.sampling.*), then what the
-// user's files say; within each layer sampling_when_thinking counts more than sampling.
-Applied apply(const Profiles& profiles, const Model& model, const prompt::SamplingOptions& of_file = {});
+// user's files say; within each layer sampling_when_thinking counts more than sampling. A named tuning
+// profile is laid over all of that: its sampling over `sampling`, and over the outcome every
+// sampling_when_thinking, except where the profile is one for thinking itself.
+// `catalog`, what the entry of a catalog says for this model (catalog_tuning.h), lies below all of them.
+Applied apply(const Profiles& profiles, const Model& model, const prompt::SamplingOptions& of_file = {},
+              const Values* catalog = nullptr);
 
 // {"name", "overrides", "user", "dialect", "family", "reasoning", "sampling", "sampling_when_thinking", ...}:
 // what is empty is left out, except name and user.

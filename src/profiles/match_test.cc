@@ -88,6 +88,13 @@ TEST(ShippedProfiles, ValuesOfTheMakers) {
     EXPECT_EQ(applied.tuning.sampling_when_thinking.temperature, entry.when_thinking);
     EXPECT_FALSE(applied.user);
   }
+  const auto moe = apply(shipped(), {"x", "qwen35moe", "<tool_call><function="});
+  EXPECT_EQ(moe.tuning.sampling.presence_penalty, 1.5f);
+  EXPECT_EQ(moe.tuning.sampling_when_thinking.temperature, 1.0f);
+  ASSERT_EQ(moe.named.size(), 1U);
+  EXPECT_EQ(moe.named[0].profile, "thinking-coding");
+  EXPECT_EQ(moe.named[0].tuning.sampling_when_thinking.temperature, 0.6f);
+  EXPECT_EQ(moe.named[0].tuning.sampling_when_thinking.presence_penalty, 0.0f);
   const auto gemma =
       apply(shipped(), {.id = "x", .architecture = "gemma3", .chat_template = "<start_of_turn>"});
   EXPECT_EQ(to_json(to_json_object(gemma)),
@@ -164,6 +171,75 @@ TEST(Layers, ShippedThenTheModelsFileThenTheUser) {
   EXPECT_EQ(bare.sampling.temperature, 1.0f);
   EXPECT_EQ(bare.sampling_when_thinking.temperature, 1.1f);
   EXPECT_EQ(bare.sampling_when_thinking.top_k, 1);
+}
+
+const prompt::Tuning& named(const Applied& applied, std::string_view id) {
+  const auto found = std::ranges::find(applied.named, id, &prompt::NamedTuning::profile);
+  EXPECT_NE(found, applied.named.end()) << id;
+  static const prompt::Tuning nothing;
+  return found == applied.named.end() ? nothing : found->tuning;
+}
+
+TEST(NamedTunings, LieOverTheModelsValuesAndBelowThoseForThinking) {
+  const auto profiles = of({R"({"name":"a","match":{"architecture":["x"]},
+      "sampling":{"temperature":0.7,"top_k":20},"sampling_when_thinking":{"temperature":0.6},
+      "template_kwargs":{"a":{"b":1}},"max_tokens":10,"thinking_budget":50,
+      "profiles":{"creative":{"sampling":{"temperature":1.2,"top_p":0.9},"template_kwargs":{"a":{"c":2}},"max_tokens":20},
+                  "thinking-coding":{"sampling":{"top_p":0.5}},
+                  "terse":{"sampling_when_thinking":{"temperature":0.3}}}})"});
+  const auto applied = apply(profiles, {"m", "x", ""});
+  ASSERT_EQ(applied.named.size(), 3U);
+  const auto& creative = named(applied, "creative");
+  EXPECT_EQ(creative.sampling.temperature, 1.2f);
+  EXPECT_EQ(creative.sampling.top_k, 20);
+  EXPECT_EQ(creative.sampling_when_thinking.temperature, 0.6f);
+  EXPECT_EQ(creative.sampling_when_thinking.top_p, 0.9f);
+  EXPECT_EQ(creative.template_kwargs, R"({"a":{"b":1,"c":2}})");
+  EXPECT_EQ(creative.max_tokens, 20);
+  EXPECT_EQ(creative.thinking_budget, 50);
+  // A profile for thinking is asked for what it says: nothing is laid over it.
+  const auto& coding = named(applied, "thinking-coding");
+  EXPECT_EQ(coding.sampling_when_thinking.temperature, 0.7f);
+  EXPECT_EQ(coding.sampling_when_thinking.top_p, 0.5f);
+  EXPECT_EQ(named(applied, "terse").sampling_when_thinking.temperature, 0.3f);
+  EXPECT_EQ(applied.tuning.sampling.temperature, 0.7f);
+}
+
+TEST(NamedTunings, TheUsersFilesCountMoreAndChoose) {
+  const auto profiles = of({R"({"name":"a","match":{"architecture":["x"]},"tuning_profile":"instruct",
+      "profiles":{"creative":{"sampling":{"temperature":1.2,"top_p":0.9}}}})"},
+                           {R"({"name":"a","profiles":{"creative":{"sampling":{"temperature":1.1}}}})",
+                            R"({"name":"mine","match":{"model":["m"]},"tuning_profile":"creative",
+      "sampling":{"top_p":0.4},"profiles":{"creative":{"sampling":{"temperature":1.5}}}})"});
+  const auto mine = apply(profiles, {"m", "x", ""});
+  EXPECT_EQ(mine.tuning_profile, "creative");
+  EXPECT_EQ(named(mine, "creative").sampling.temperature, 1.5f);
+  EXPECT_EQ(named(mine, "creative").sampling.top_p, 0.9f) << "a named profile lies over all of the base";
+  EXPECT_EQ(apply(profiles, {"other", "x", ""}).tuning_profile, "instruct");
+  EXPECT_EQ(named(apply(profiles, {"other", "x", ""}), "creative").sampling.temperature, 1.1f);
+}
+
+TEST(NamedTunings, AreShownAsDifferences) {
+  const auto profiles = of({}, {R"({"name":"mine","match":{"model":["m"]},"sampling":{"temperature":0.3},
+      "max_tokens":9,"tuning_profile":"terse","prompt_tags":{"disable_thinking":"/no_think"},
+      "profiles":{"terse":{"max_tokens":5},"creative":{"sampling":{"temperature":0.5}}}})"});
+  EXPECT_EQ(json::value(to_json_object(apply(profiles, {"m", "", ""}))),
+            json::parse(R"({"name":null,"overrides":["mine"],"user":true,"sampling":{"temperature":0.3},
+                            "max_tokens":9,"prompt_tags":{"disable_thinking":"/no_think"},"tuning_profile":"terse",
+                            "profiles":{"creative":{"sampling":{"temperature":0.5}},"terse":{"max_tokens":5}}})"));
+}
+
+TEST(Layers, BehavioursAreOneListThatIsReplaced) {
+  const auto profiles =
+      of({R"({"name":"a","match":{"architecture":["x"]},
+                                "behaviors":["provider.merge-system-messages"]})"},
+         {R"({"name":"mine","match":{"model":["m"]},"behaviors":["capture-pre-tool-prose"]})"});
+  EXPECT_EQ(apply(profiles, {"other", "x", ""}).style.behaviors,
+            prompt::Behaviors{.merge_system_messages = true});
+  EXPECT_EQ(apply(profiles, {"m", "x", ""}).style.behaviors,
+            prompt::Behaviors{.capture_pre_tool_prose = true});
+  EXPECT_EQ(to_json(to_json_object(apply(profiles, {"other", "x", ""})).at("behaviors")),
+            R"(["provider.merge-system-messages"])");
 }
 
 TEST(Layers, ChangesToAShippedProfileAreTheUsersWordToo) {

@@ -13,25 +13,27 @@
 #include "grammar/tool_grammar.h"
 #include "profiles/reader.h"
 #include "prompt/sampling_fields.h"
+#include "prompt/tuning_profiles.h"
 #include "turn/family.h"
 
 namespace gezel::profiles {
 namespace {
 
-constexpr std::array<std::string_view, 12> kMembers{"name",
-                                                    "order",
-                                                    "source",
-                                                    "match",
-                                                    "dialect",
-                                                    "family",
-                                                    "reasoning",
-                                                    "sampling",
-                                                    "sampling_when_thinking",
-                                                    "template_kwargs",
-                                                    "max_tokens",
-                                                    "thinking_budget"};
+// What a profile may say for all requests, and a named tuning profile inside it for some.
+constexpr std::array<std::string_view, 6> kOverlayMembers{
+    "sampling", "sampling_when_thinking", "template_kwargs", "max_tokens", "thinking_budget", "prompt_tags"};
+constexpr std::array<std::string_view, 10> kOwnMembers{"name",           "order",   "source",    "match",
+                                                       "dialect",        "family",  "reasoning", "behaviors",
+                                                       "tuning_profile", "profiles"};
 constexpr std::array<std::string_view, 3> kMatchMembers{"chat_template", "architecture", "model"};
 constexpr std::array<std::string_view, 2> kReasoningMembers{"open", "close"};
+constexpr std::array<std::string_view, 2> kTagMembers{"enable_thinking", "disable_thinking"};
+
+std::vector<std::string_view> member_names() {
+  std::vector<std::string_view> names(kOwnMembers.begin(), kOwnMembers.end());
+  names.insert(names.end(), kOverlayMembers.begin(), kOverlayMembers.end());
+  return names;
+}
 
 std::vector<std::string_view> sampling_names() {
   std::vector<std::string_view> names;
@@ -59,13 +61,47 @@ prompt::SamplingOptions read_sampling(const Reader& file, std::string_view membe
   return out;
 }
 
-Values read_values(const Reader& in) {
-  Values out;
+Overlay read_overlay(const Reader& in) {
+  Overlay out;
   out.sampling = read_sampling(in, "sampling");
   out.sampling_when_thinking = read_sampling(in, "sampling_when_thinking");
   if (const auto* variables = in.object("template_kwargs")) out.template_kwargs = *variables;
   out.max_tokens = in.integer("max_tokens", 1, prompt::kSamplingIntegerMax);
   out.thinking_budget = in.integer("thinking_budget", 1, prompt::kSamplingIntegerMax);
+  if (const auto* object = in.object("prompt_tags")) {
+    const Reader tags(*object, in.pointer_to("prompt_tags"), in.file(), in.problems());
+    tags.allow_only(kTagMembers);
+    out.think_tag = tags.text("enable_thinking", kMaxTagBytes);
+    out.no_think_tag = tags.text("disable_thinking", kMaxTagBytes);
+  }
+  return out;
+}
+
+// One of the eight.
+std::optional<std::string> read_profile_id(const Reader& in, std::string_view member) {
+  auto id = in.text(member, kMaxNameBytes);
+  if (id && prompt::find_tuning_profile(*id) == nullptr) {
+    in.problem(member, json::value(*id), "one of " + prompt::tuning_profile_ids());
+    id.reset();
+  }
+  return id;
+}
+
+Values read_values(const Reader& in) {
+  Values out{read_overlay(in), {}, read_profile_id(in, "tuning_profile")};
+  const auto* object = in.object("profiles");
+  if (object == nullptr) return out;
+  const Reader profiles(*object, in.pointer_to("profiles"), in.file(), in.problems());
+  std::vector<std::string_view> ids;
+  for (const auto& profile : prompt::kTuningProfiles) ids.push_back(profile.id);
+  profiles.allow_only(ids);
+  for (const auto id : ids) {
+    const auto* overlay = profiles.object(id);
+    if (overlay == nullptr) continue;
+    const Reader named(*overlay, profiles.pointer_to(id), in.file(), in.problems());
+    named.allow_only(kOverlayMembers);
+    out.named.emplace_back(id, read_overlay(named));
+  }
   return out;
 }
 
@@ -103,6 +139,20 @@ void read_reasoning(const Reader& file, Profile& profile) {
   }
 }
 
+void read_behaviors(const Reader& file, Profile& profile) {
+  const auto ids = file.texts("behaviors", kMaxMarks, kMaxNameBytes);
+  if (!ids) return;
+  profile.behaviors.emplace();
+  for (const auto& id : *ids) {
+    if (const auto* row = prompt::find_behavior(id)) {
+      (*profile.behaviors).*row->on = true;
+    } else {
+      file.complain(file.pointer_to("behaviors"),
+                    fmt::format("has \"{}\"; known are: {}", id, fmt::join(prompt::behavior_ids(), ", ")));
+    }
+  }
+}
+
 bool is_name(std::string_view text) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -131,7 +181,7 @@ std::vector<std::string_view> dialect_names() {
 
 Profile read_profile(const json::object& object, std::string_view file, std::vector<Problem>& problems) {
   const Reader in(object, "", file, problems);
-  in.allow_only(kMembers);
+  in.allow_only(member_names());
   Profile out;
   const auto* name = object.if_contains("name");
   if (name == nullptr) {
@@ -151,6 +201,7 @@ Profile read_profile(const json::object& object, std::string_view file, std::vec
       in, "family", out.family, [](std::string_view text) { return turn::family_named(text).has_value(); },
       turn::family_names);
   read_reasoning(in, out);
+  read_behaviors(in, out);
   out.values = read_values(in);
   return out;
 }

@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "prompt/request.h"
+#include "prompt/tuning.h"
 
 namespace gezel::profiles {
 
@@ -28,6 +29,7 @@ inline constexpr std::size_t kMaxMarkBytes = 512;  // of each, and of a reasonin
 inline constexpr std::size_t kMaxNameBytes = 64;   // of a profile's name
 inline constexpr std::size_t kMaxSourceBytes = 1024;
 inline constexpr std::size_t kMaxBreakers = 128;  // of dry_sequence_breakers
+inline constexpr std::size_t kMaxTagBytes = 64;   // of a word that switches thinking
 inline constexpr std::size_t kMaxProblems = 16;   // told of one file
 inline constexpr int kMaxOrder = 1'000'000;
 inline constexpr int kDefaultOrder = 0;  // before every shipped one
@@ -40,12 +42,19 @@ struct Match {
 };
 
 // What applies where a request says nothing.
-struct Values {
+struct Overlay {
   prompt::SamplingOptions sampling;
   prompt::SamplingOptions sampling_when_thinking;
   json::object template_kwargs;
   std::optional<int> max_tokens;
   std::optional<int> thinking_budget;
+  std::optional<std::string> think_tag, no_think_tag;
+};
+
+struct Values : Overlay {
+  // What named tuning profiles (prompt/tuning_profiles.h) change of it; each name once.
+  std::vector<std::pair<std::string, Overlay>> named;
+  std::optional<std::string> tuning_profile;  // the one for requests that name none
 };
 
 struct Profile {
@@ -56,6 +65,7 @@ struct Profile {
   std::optional<std::string> dialect;
   std::optional<std::string> family;
   std::optional<std::pair<std::string, std::string>> reasoning;  // opener, closer
+  std::optional<prompt::Behaviors> behaviors;
   Values values;
   Values own;         // of these, what a user's file says
   bool user = false;  // a user's file says something

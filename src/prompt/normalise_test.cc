@@ -177,7 +177,7 @@ TEST(Normalise, ContentIsTrimmedWhereAsked) {
       ElementsAre("user: a", "assistant: "));
 }
 
-TEST(FlattenToolTranscript, MakesThreeMessagesOfACallAndItsResult) {  // spec 50, B11
+TEST(FlattenToolTranscript, B11MakesThreeMessagesOfACallAndItsResult) {
   auto out = normalise({message(Role::user, "go"), calls({{"c1", "ping", "{}"}}), result("c1", "ok"),
                         message(Role::user, "next")},
                        {});
@@ -196,7 +196,7 @@ TEST(FlattenToolTranscript, NamesEveryCallAfterTheContentAndKeepsSystemMessagesA
                           "assistant: Let me look.\n\nCalled the tool a (c1).\n\nCalled the tool b (c2)."));
 }
 
-TEST(MergeSystemMessages, JoinsThemAtTheFrontAndKeepsTheOrderOfTheRest) {  // spec 50, B12
+TEST(MergeSystemMessages, B12JoinsThemAtTheFrontAndKeepsTheOrderOfTheRest) {
   std::vector<Message> messages = {message(Role::system, "S1"), message(Role::user, "U"),
                                    message(Role::assistant, "A"), message(Role::system, "S2"),
                                    message(Role::user, "V")};

@@ -106,6 +106,7 @@ struct GenerateRequest {
   // Extra template variables as one JSON object text ("" = none), on top of enable_thinking.
   std::string template_kwargs;
   std::string reasoning_effort;  // "" = not said
+  std::string tuning_profile;    // of prompt/tuning_profiles.h; "" = as was chosen for the model
   SamplingOptions sampling;
   // Unset: as the model's tuning says, else until the model stops or the window is full.
   std::optional<int> max_output_tokens;

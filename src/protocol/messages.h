@@ -41,6 +41,8 @@ struct Load {
   // Of the profiles that hold for this model (src/profiles).
   prompt::WritingStyle style;
   prompt::Tuning tuning;
+  std::vector<prompt::NamedTuning> named_tunings;
+  std::string tuning_profile;  // for requests that name none; "": nobody chose one
 };
 
 struct Ready {
@@ -74,6 +76,7 @@ struct Started {
   std::vector<std::string> warnings;
   bool splits_reasoning = false;  // the template, or the style of the load, knows a marker of reasoning
   std::vector<std::string> call_spellings;  // "strong:S1": what the request's tool grammar produces
+  std::string tuning_profile;               // whose values were used; "": the model's as they are
 };
 
 inline constexpr int kMaxTopLogprobs = 64;

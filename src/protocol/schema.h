@@ -129,6 +129,7 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field("output_format", request.output_format);
   field("template_kwargs", request.template_kwargs);
   field("reasoning_effort", request.reasoning_effort);
+  field("tuning_profile", request.tuning_profile, up_to(kMaxNameBytes));
   field("sampling", request.sampling);
   field("max_output_tokens", request.max_output_tokens);
   field("max_thinking_tokens", request.max_thinking_tokens);
@@ -140,11 +141,21 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
 
 // ---- how a model is used
 
+void describe(auto& field, like<prompt::Behaviors> auto& behaviors) {
+  for (const auto& row : prompt::kBehaviors) field(row.id, behaviors.*row.on);
+}
+
 void describe(auto& field, like<prompt::WritingStyle> auto& style) {
   field("dialect", style.dialect, up_to(kMaxNameBytes));
   field("family", style.family, up_to(kMaxNameBytes));
   field("reasoning_open", style.reasoning_open, up_to(kMaxNameBytes));
   field("reasoning_close", style.reasoning_close, up_to(kMaxNameBytes));
+  field("behaviors", style.behaviors);
+}
+
+void describe(auto& field, like<prompt::PromptTags> auto& tags) {
+  field("think", tags.think, up_to(kMaxNameBytes));
+  field("no_think", tags.no_think, up_to(kMaxNameBytes));
 }
 
 void describe(auto& field, like<prompt::Tuning> auto& tuning) {
@@ -153,6 +164,12 @@ void describe(auto& field, like<prompt::Tuning> auto& tuning) {
   field("template_kwargs", tuning.template_kwargs);
   field("max_tokens", tuning.max_tokens, at_least(1));
   field("thinking_budget", tuning.thinking_budget, at_least(1));
+  field("tags", tuning.tags);
+}
+
+void describe(auto& field, like<prompt::NamedTuning> auto& named) {
+  field.required("profile", named.profile, up_to(kMaxNameBytes));
+  field.required("tuning", named.tuning);
 }
 
 // ---- daemon to worker
@@ -177,6 +194,8 @@ void describe(auto& field, like<Load> auto& load) {
   field("chat_template_override", load.chat_template_override);
   field("style", load.style);
   field("tuning", load.tuning);
+  field("named_tunings", load.named_tunings, up_to(kMaxShortList));
+  field("tuning_profile", load.tuning_profile, up_to(kMaxNameBytes));
 }
 
 void describe(auto& field, like<Generate> auto& generate) {
@@ -235,6 +254,7 @@ void describe(auto& field, like<Started> auto& started) {
   field("warnings", started.warnings, up_to(kMaxShortList));
   field("splits_reasoning", started.splits_reasoning);
   field("call_spellings", started.call_spellings, up_to(kMaxShortList));
+  field("tuning_profile", started.tuning_profile, up_to(kMaxNameBytes));
 }
 
 // The best alternatives have none of their own.

@@ -405,7 +405,7 @@ TEST_F(SchedulerTest, AFullWindowEndsTheRunWithLength) {
       << "four cells are left, the fifth token is never fed";
 }
 
-TEST_F(SchedulerTest, StopStringEndsBeforeTheMatch) {
+TEST_F(SchedulerTest, B07StopStringEndsBeforeTheMatchAndIsNoLimit) {
   make(1);
   const std::string all = expected_text(words(40, 1), 12);
   RunSpec run = spec(1, words(40, 1), 50);
@@ -632,6 +632,19 @@ TEST_F(SteeringTest, AConstraintNeverReachesTheRunBesideIt) {
   scheduler_->submit(spec(2, words(20, 2), 30));
   run_all();
   EXPECT_EQ(sink_.text[2], expected_text(words(20, 2), 30));
+}
+
+TEST_F(SteeringTest, B25AConstraintStaysWithItsRunWhenOthersEndAndJoin) {
+  make(2);
+  submit(1, 1, 40).allowed = {9};
+  scheduler_->submit(spec(2, words(20, 2), 5));  // ends first
+  scheduler_->submit(spec(3, words(20, 3), 8));  // takes its place
+  run_all();
+  std::string steered;
+  for (int i = 0; i < 40; ++i) steered += letter(9);
+  EXPECT_EQ(sink_.text[1], steered);
+  EXPECT_EQ(sink_.text[2], expected_text(words(20, 2), 5));
+  EXPECT_EQ(sink_.text[3], expected_text(words(20, 3), 8));
 }
 
 TEST_F(SteeringTest, AMaskThatLeavesNothingFailsTheRun) {

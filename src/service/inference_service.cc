@@ -90,6 +90,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
   out.target_itl_ms = options.target_itl_ms;
   out.idle_timeout = options.idle_timeout;
   out.sandbox = options.sandbox;
+  out.behaviors = options.behaviors;
   out.excluded_buffer_types = options.excluded_buffer_types;
   out.version = options.version;
   return out;

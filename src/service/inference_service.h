@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "engine/engine.h"
+#include "prompt/behaviors.h"
 
 namespace gezel::service {
 
@@ -38,6 +39,7 @@ struct ServiceOptions {
   Millis idle_timeout{300'000};
   bool sandbox = true;
   bool replay_store = true;  // --no-replay-store: forget what models wrote for their calls
+  prompt::BehaviorSwitches behaviors;                 // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
   std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
   std::map<std::string, std::string> default_models;  // pinned: provider -> model
 };

@@ -10,6 +10,7 @@
 #include "engine/quarantine.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
+#include "prompt/behaviors.h"
 #include "prompt/normalise.h"
 #include "service/service_core.h"
 
@@ -207,11 +208,15 @@ asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName n
       co_return std::move(loaded->get_object());
   }
   using Profile = std::optional<json::object>;
-  co_return co_await on_pool(parts_.pool, [home = options_.home, model = std::move(model)]() -> Profile {
-    const auto metadata = gguf::read_metadata(model.weights);
-    if (!metadata) return std::nullopt;
-    return profiles::to_json_object(models::profile_for(models::read_profiles(home), model.id, *metadata));
-  });
+  co_return co_await on_pool(
+      parts_.pool,
+      [home = options_.home, switches = options_.behaviors, model = std::move(model)]() -> Profile {
+        const auto metadata = gguf::read_metadata(model.weights);
+        if (!metadata) return std::nullopt;
+        auto applied = models::profile_for(models::read_profiles(home), model.id, *metadata);
+        applied.style.behaviors = prompt::switched(applied.style.behaviors, switches).behaviors;
+        return profiles::to_json_object(applied);
+      });
 }
 
 asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore::chat(

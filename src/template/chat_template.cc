@@ -95,6 +95,8 @@ class Implementation final : public ChatTemplate {
       : renderer_(std::move(renderer)),
         tokens_{options.bos_token, options.eos_token},
         end_tokens_(std::move(options.end_tokens)),
+        flatten_(options.flatten_tool_transcript),
+        merge_system_(options.merge_system_messages),
         utc_offset_(options.utc_offset),
         clock_(clock),
         default_name_(fallback == nullptr ? "" : fallback->name),
@@ -106,6 +108,7 @@ class Implementation final : public ChatTemplate {
   const std::vector<std::string>& extra_stops() const override { return extra_stops_; }
   bool supports_tools() const override { return probed_.tools; }
   bool supports_reasoning() const override { return probed_.reasoning; }
+  bool reads_enable_thinking() const override { return probed_.enable_thinking; }
 
  private:
   std::int64_t today() const {
@@ -121,6 +124,7 @@ class Implementation final : public ChatTemplate {
   Renderer renderer_;
   prompt::ContextTokens tokens_;
   std::vector<std::string> end_tokens_;
+  bool flatten_, merge_system_;
   std::chrono::seconds utc_offset_;
   const Clock& clock_;
   std::string default_name_;
@@ -258,6 +262,8 @@ Result<Rendered> Implementation::render(const prompt::GenerateRequest& request) 
     return std::unexpected(std::move(error));
   }
   attempt.messages = std::move(*messages);
+  if (flatten_) prompt::flatten_tool_transcript(attempt.messages);
+  if (merge_system_) prompt::merge_system_messages(attempt.messages);
 
   const bool tools = !request.tools.empty();
   const std::string names = variable_names(attempt.variables, tools);

@@ -22,6 +22,8 @@ struct TemplateOptions {
   std::string bos_token, eos_token;    // their texts
   std::vector<std::string> end_tokens; // texts of all tokens that end an answer, for sampled messages
   bool vision = false;                 // a projector is loaded: image parts stay typed
+  // What is otherwise done when the template has refused the messages (spec 50 section 2.3), done before.
+  bool flatten_tool_transcript = false, merge_system_messages = false;
   std::chrono::seconds utc_offset{0};  // of the place whose date strftime_now() tells; the clock itself is UTC
   // True when the vocabulary has this text as a control token; chooses the default template.
   std::function<bool(std::string_view)> has_special_token;
@@ -51,6 +53,7 @@ class ChatTemplate {
   virtual const std::vector<std::string>& extra_stops() const = 0;
   virtual bool supports_tools() const = 0;      // by a probe rendering
   virtual bool supports_reasoning() const = 0;  // mentions a reasoning marker or enable_thinking
+  virtual bool reads_enable_thinking() const = 0;
 };
 
 // What happens, on the rendering thread, when a rendering takes more memory than it may; gezel_bridge.h says

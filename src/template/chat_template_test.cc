@@ -90,7 +90,7 @@ TEST_F(ChatTemplateTest, VariablesOfTheRequestReachTheTemplate) {
   EXPECT_THAT(text(*chat, request), testing::StartsWith("False/1.5/low"));
 }
 
-TEST_F(ChatTemplateTest, AReasoningEffortThatIsRefusedIsLeftOutAndTheToolsStay) {  // spec 50, B10
+TEST_F(ChatTemplateTest, B10AReasoningEffortThatIsRefusedIsLeftOutAndTheToolsStay) {
   auto chat = make("{% if reasoning_effort == 'odd' %}{{ raise_exception('effort') }}{% endif %}" +
                    std::string(kEcho));
   auto request = hello();
@@ -100,6 +100,16 @@ TEST_F(ChatTemplateTest, AReasoningEffortThatIsRefusedIsLeftOutAndTheToolsStay) 
   ASSERT_TRUE(rendered);
   EXPECT_THAT(rendered->text, HasSubstr("get_weather"));
   EXPECT_THAT(rendered->warnings, IsEmpty());
+}
+
+TEST_F(ChatTemplateTest, B28ToolsThatMayNotBeCalledStayInThePrompt) {
+  auto chat = make(std::string(kEcho));
+  auto request = hello();
+  request.tools = {weather()};
+  const std::string free = text(*chat, request);
+  EXPECT_THAT(free, HasSubstr("get_weather"));
+  request.tool_choice = prompt::ToolChoice::none;
+  EXPECT_EQ(text(*chat, request), free);
 }
 
 TEST_F(ChatTemplateTest, ToolsThatAreRefusedAreLeftOutWithAWarning) {
@@ -127,7 +137,7 @@ TEST_F(ChatTemplateTest, TheStepThatWorkedIsTriedFirstTheNextTime) {
   EXPECT_EQ(text(*chat, hello()), "True[user|Hello]");
 }
 
-TEST_F(ChatTemplateTest, AlternationIsRepairedOnce) {  // spec 50, B11
+TEST_F(ChatTemplateTest, B11AlternationIsRepairedOnce) {
   auto chat = make(
       "{% for m in messages %}{% if m.role == 'tool' or (m.role == 'user') != (loop.index0 % 2 == 0) %}"
       "{% if messages | length > 1 %}{{ raise_exception('Conversation roles must alternate user/assistant') "
@@ -143,14 +153,32 @@ TEST_F(ChatTemplateTest, AlternationIsRepairedOnce) {  // spec 50, B11
             "[user|go][assistant|Called the tool ping (c1).][user|Tool result for ping (c1):\nok\n\nnext]");
 }
 
-TEST_F(ChatTemplateTest, LateSystemMessagesAreMergedAtTheFront) {  // spec 50, B12
+TEST_F(ChatTemplateTest, RepairsCanBeMadeBeforeAnythingIsRefused) {
+  TemplateOptions options;
+  options.source = kEcho;
+  options.flatten_tool_transcript = options.merge_system_messages = true;
+  auto chat = ChatTemplate::create(std::move(options), clock_);
+  ASSERT_TRUE(chat);
+  prompt::Message call;
+  call.role = Role::assistant;
+  call.tool_calls = {{"c1", "ping", "{}"}};
+  prompt::Message result = message(Role::tool, "ok");
+  result.tool_call_id = "c1";
+  EXPECT_EQ(
+      text(**chat, ask({message(Role::system, "A"), message(Role::user, "go"), call, result,
+                        message(Role::system, "B")})),
+      "[system|A\n\nB][user|go][assistant|Called the tool ping (c1).][user|Tool result for ping (c1):\nok]");
+}
+
+TEST_F(ChatTemplateTest, B12LateSystemMessagesAreMergedAtTheFront) {
   auto chat = make(
       "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
       "{{ raise_exception('System message must be at the beginning.') }}{% endif %}{% endfor %}" +
       std::string(kEcho));
   EXPECT_EQ(
-      text(*chat, ask({message(Role::system, "A"), message(Role::user, "u"), message(Role::system, "B")})),
-      "[system|A\n\nB][user|u]");
+      text(*chat, ask({message(Role::system, "A"), message(Role::user, "u"), message(Role::assistant, "a"),
+                       message(Role::system, "B"), message(Role::user, "v")})),
+      "[system|A\n\nB][user|u][assistant|a][user|v]");
 }
 
 TEST_F(ChatTemplateTest, WhatEveryStepRefusesIsAnErrorWithTheTemplatesOwnWords) {

@@ -139,7 +139,8 @@ Probed probe(const Renderer& renderer, std::string_view source, const prompt::Co
   }
 
   found.tools = prober.shows({text_message(Role::user, "Hello.")}, one_tool(needle), traits);
-  found.reasoning = turn::mentions_reasoning_marker(source) || source.contains("enable_thinking") ||
+  found.enable_thinking = source.contains("enable_thinking");
+  found.reasoning = turn::mentions_reasoning_marker(source) || found.enable_thinking ||
                     std::ranges::any_of(kFamilyMarkers, [&](auto marker) { return source.contains(marker); });
   found.reasoning_effort = source.contains("reasoning_effort");
   return found;

@@ -18,6 +18,7 @@ struct Probed {
   prompt::TemplateTraits traits;
   bool tools = false;             // a tool that is offered is shown to the model
   bool reasoning = false;         // mentions a reasoning marker or `enable_thinking`
+  bool enable_thinking = false;   // mentions the variable
   bool reasoning_effort = false;  // mentions the variable
   bool functions = false;  // takes `functions` and `datetime` as text instead of `tools` (FireFunction)
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 namespace gezel::turn {
 namespace {
@@ -15,6 +16,20 @@ bool skip_digits(std::string_view& text) {
   while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') ++digits;
   text.remove_prefix(digits);
   return digits > 0;
+}
+
+// Whole numbers that no overflow is possible with, which are most; nothing for others.
+std::optional<std::int64_t> small_whole(std::string_view text) {
+  constexpr std::size_t kSafeDigits = 18;
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  if (text.empty() || text.size() > kSafeDigits) return std::nullopt;
+  std::int64_t whole = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return std::nullopt;
+    whole = whole * 10 + (c - '0');
+  }
+  return negative ? -whole : whole;
 }
 
 }  // namespace
@@ -36,6 +51,7 @@ bool is_json_number(std::string_view text) {
 }
 
 json::value parse_json_number(std::string_view text) {
+  if (const auto whole = small_whole(text)) return *whole;
   const char* const end = text.data() + text.size();
   if (std::ranges::none_of(text, [](char c) { return c == '.' || c == 'e' || c == 'E'; })) {
     std::int64_t whole = 0;

@@ -51,7 +51,7 @@ using Lines = std::vector<std::string>;
 
 // --- text
 
-TEST(ParserStream, ACharacterInPiecesComesWhole) {
+TEST(ParserStream, B06ACharacterInPiecesComesWhole) {
   Parser parser({});
   EXPECT_TRUE(parser.feed("\xF0").empty());
   EXPECT_TRUE(parser.feed("\x9F").empty());
@@ -59,7 +59,7 @@ TEST(ParserStream, ACharacterInPiecesComesWhole) {
   EXPECT_EQ(content_of(parser.feed("\x90")), "🫐");
 }
 
-TEST(ParserStream, ACharacterCutByTheEndIsReplacedOnce) {
+TEST(ParserStream, B06ACharacterCutByTheEndIsReplacedOnce) {
   EXPECT_EQ(told("a\xF0\x9F\xAB", {}), (Lines{"c a", "c \uFFFD"}));
 }
 
@@ -161,7 +161,7 @@ TEST(ParserStream, MarkupStreamsStringsAndConvertsOthers) {
                                              "args \"", "args ,\"exact\":true", "args }", "end"}));
 }
 
-TEST(ParserStream, FragmentsOfMarkupBeginBeforeTheFunctionCloses) {  // B08
+TEST(ParserStream, B08FragmentsOfMarkupBeginBeforeTheFunctionCloses) {  // of P43
   Parser parser(with_tools());
   Seen seen;
   seen.add(parser.feed("<function=write_file>\n<parameter=path>\na.html\n</parameter>\n"));
@@ -177,11 +177,11 @@ TEST(ParserStream, GemmaIsSentAsCompactJson) {
                    "args ,\"exact\":true}", "end"}));
 }
 
-TEST(ParserStream, TheSameCallTwiceIsAnnouncedOnce) {  // B09
+TEST(ParserStream, B09TheSameCallTwiceIsAnnouncedOnce) {  // P21
   const std::string text = R"(<tool_call>{"name":"add","arguments":{"a":1,"b":2}}</tool_call>)"
                            R"(<tool_call>{"name":"add","arguments":{"b":2,"a":1}}</tool_call>)";
   const Lines lines = told(text, with_tools());
-  EXPECT_EQ(std::ranges::count(lines, "begin add"), 1);
+  EXPECT_EQ(std::ranges::count_if(lines, [](const auto& line) { return line.starts_with("begin"); }), 1);
 }
 
 TEST(ParserStream, AnotherCallOfTheSameNameIsAnnouncedWhenItIsComplete) {
@@ -245,18 +245,24 @@ TEST(ParserStream, WithoutParallelCallsTheFirstOneStays) {
   EXPECT_EQ(message.repairs, (Lines{"calls after the first were dropped: parallel_tool_calls is false"}));
 }
 
-TEST(ParserStream, CallsMayLackRequiredArguments) {  // B23: their caller validates
+TEST(ParserStream, B23CallsMayLackRequiredArguments) {  // their caller validates
   const Message message =
       parse_message(R"(<tool_call>{"name":"get_weather","arguments":{}}</tool_call>)", with_tools());
-  EXPECT_EQ(message.calls.size(), 1u);
+  ASSERT_EQ(message.calls.size(), 1u);
+  EXPECT_EQ(message.calls[0].arguments_text, "{}");
+  EXPECT_TRUE(message.unparsed.empty());
+  EXPECT_TRUE(message.repairs.empty());
 }
 
-TEST(ParserStream, ToolChoiceNoneLeavesCallsInTheText) {  // B28
+TEST(ParserStream, B28ToolChoiceNoneLeavesCallsInTheText) {
+  constexpr std::string_view kP18 =
+      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Oslo\", \"days\": "
+      "3}}\n</tool_call>";
   ParserOptions options = with_tools();
   options.tool_choice_none = true;
-  const Message message = parse_message(kPing, options);
+  const Message message = parse_message(kP18, options);
   EXPECT_TRUE(message.calls.empty());
-  EXPECT_EQ(message.content, kPing);
+  EXPECT_EQ(message.content, kP18);
 }
 
 TEST(ParserStream, TheSalvageLevelSaysWhichFormsCount) {
@@ -304,7 +310,7 @@ TEST(ParserStream, OtherLeadingJsonIsReleasedOnceItIsComplete) {
   EXPECT_EQ(content_of(parser.feed("00} people")), R"({"name": "Oslo", "population": 700000} people)");
 }
 
-TEST(ParserStream, HeldContentIsReleasedAtItsLimit) {  // B32
+TEST(ParserStream, B32HeldContentIsReleasedAtItsLimit) {
   Parser parser(with_tools());
   std::string text = "{\"a\": \"";
   text.append(kMaxHeldContent - text.size() - 1, 'x');

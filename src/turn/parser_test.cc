@@ -152,8 +152,26 @@ TEST_P(ParseCases, GiveTheirResult) {
   });
 }
 
-TEST_P(ParseCases, GiveTheSameHoweverTheyAreCut) {
+TEST_P(ParseCases, B05GiveTheSameHoweverTheyAreCut) {
   for_each_row(GetParam(), [](const json::object& row) { check_every_split(read_case(row)); });
+}
+
+std::optional<bool> flag(const json::object& row, std::string_view key) {
+  if (!row.contains(key)) return std::nullopt;
+  return bool_or(row, key, false);
+}
+
+TEST(StartStates, GiveTheSplitOfTheTable) {
+  for_each_row("starts.jsonl", [](const json::object& row) {
+    const std::string statement = string_or(row, "statement");
+    StartFacts facts{.template_opens = flag(row, "opens"), .enable_thinking = flag(row, "enable_thinking")};
+    if (row.contains("statement")) facts.statement = statement;
+    ParserOptions options;
+    options.start = start_state(facts);
+    const Message message = parse_pieces({string_or(row, "in")}, options).message;
+    EXPECT_EQ(message.reasoning, string_or(row, "r"));
+    EXPECT_EQ(message.content, string_or(row, "c"));
+  });
 }
 
 }  // namespace

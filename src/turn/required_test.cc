@@ -96,7 +96,7 @@ TEST(Required, FlattenedMembersAreAskedForAsJson) {
   EXPECT_THAT(check.rejected[0].text, HasSubstr("one JSON object"));
 }
 
-TEST(Required, AServersValidatorCanSetTheLatch) {  // B21
+TEST(Required, B21AServersValidatorCanSetTheLatch) {
   Call call;
   call.provenance = {.source = {Source::Form::strong, 2}, .constrained = true};
   const GrammarRequest grammar{.guarantees_required = true, .spellings = {{Source::Form::strong, 2}}};

@@ -61,7 +61,7 @@ TEST(StopStrings, TextEndsBeforeTheMatch) {
   EXPECT_EQ(run({"END"}, {"The END. More"}), (Result{"The ", 0}));
 }
 
-TEST(StopStrings, AMatchMayBeSpreadOverPieces) {
+TEST(StopStrings, B07AMatchMayBeSpreadOverPieces) {
   EXPECT_EQ(run({"END"}, {"The E", "N", "D x"}), (Result{"The ", 0}));
 }
 

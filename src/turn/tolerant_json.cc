@@ -21,6 +21,14 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(kSpace) == std::string_view::npos;
 }
 
+// Most keys and strings of a call are short and plain; a loop over them costs less than looking for
+// characters.
+bool is_ascii(std::string_view text) {
+  unsigned char all = 0;
+  for (const char c : text) all |= static_cast<unsigned char>(c);
+  return all < 0x80;
+}
+
 // Builds the value that a JsonExtent reads.
 class Builder final : public JsonEvents {
  public:
@@ -37,7 +45,7 @@ class Builder final : public JsonEvents {
   void string_part(std::string_view text) override { text_ += text; }
   void end_string(std::size_t) override {
     in_string_ = false;
-    if (find_invalid_utf8(text_)) text_ = sanitize_utf8(text_);
+    if (!is_ascii(text_) && find_invalid_utf8(text_)) text_ = sanitize_utf8(text_);
     if (is_key_) {
       key_ = text_;
     } else {

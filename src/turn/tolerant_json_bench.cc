@@ -28,12 +28,22 @@ std::string list_call() {
   return R"({"name": "store", "arguments": {"rows": [)" + rows + "]}}";
 }
 
+// One object of many small members.
+std::string wide_call() {
+  std::string members;
+  for (int i = 0; i < 20'000; ++i)
+    members += "\"k" + std::to_string(i) + "\":" + std::to_string(i % 10) + ",";
+  members.pop_back();
+  return R"({"name": "store", "arguments": {)" + members + "}}";
+}
+
 void Read(benchmark::State& state, const std::string& text) {
   for (auto _ : state) benchmark::DoNotOptimize(read_json(text));
   count_bytes(state, text.size());
 }
 BENCHMARK_CAPTURE(Read, file_call, file_call());
 BENCHMARK_CAPTURE(Read, list_call, list_call());
+BENCHMARK_CAPTURE(Read, wide_call, wide_call());
 BENCHMARK_CAPTURE(Read, small_call,
                   std::string(R"({"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}})"));
 

@@ -31,7 +31,8 @@ TEST(ResultCap, EveryCaseOfTheTableHolds) {
 
 TEST(Estimate, EveryCaseOfTheTableHolds) {
   for_each_row("estimates.jsonl", [](const json::object& row) {
-    const PromptSize size{int_or(row, "chars", 0), static_cast<int>(int_or(row, "images", 0))};
+    const auto chars = int_or(row, "messages", 0) + int_or(row, "tools", 0) + int_or(row, "chars", 0);
+    const PromptSize size{chars, static_cast<int>(int_or(row, "images", 0))};
     EXPECT_EQ(estimate_tokens(size), int_or(row, "tokens", -1));
   });
 }
@@ -125,7 +126,7 @@ TEST(FailedCommand, IsMarkedInTheFirst200Characters) {
   EXPECT_FALSE(failed_command("✗ npm\n failed (exit 1)"));
 }
 
-TEST(Usage, PromptIsOfTheLastIterationAndOutputOfAll) {  // B51
+TEST(Usage, B51PromptIsOfTheLastIterationAndOutputOfAll) {
   Usage turn;
   turn.add({.prompt_tokens = 100, .completion_tokens = 20, .cached_tokens = 5, .iterations = 1});
   turn.add({.prompt_tokens = 180, .completion_tokens = 30, .reasoning_tokens = 4, .iterations = 1});

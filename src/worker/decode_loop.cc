@@ -22,6 +22,7 @@ void DecodeLoop::apply(Prepared& prepared) {
   started.warnings = std::move(prepared.warnings);
   started.splits_reasoning = prepared.splits_reasoning;
   started.call_spellings = std::move(prepared.call_spellings);
+  started.tuning_profile = std::move(prepared.tuning_profile);
   outbox_.push(std::move(started));
   replayed_ += static_cast<std::uint64_t>(prepared.replayed);
   replay_missed_ += static_cast<std::uint64_t>(prepared.replay_missed);

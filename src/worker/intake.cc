@@ -6,6 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "prompt/compact_tools.h"
+#include "prompt/tuning_profiles.h"
 #include "worker/reasoning_start.h"
 #include "worker/tool_block.h"
 
@@ -120,9 +122,24 @@ std::vector<llama::Token> Intake::tokenize(const std::string& text) const {
   return memory_.tokenize(text);
 }
 
+prompt::ChosenTuning Intake::fill_in(prompt::GenerateRequest& request) const {
+  auto chosen = prompt::choose_tuning(
+      options_.tuning, options_.named_tunings,
+      prompt::wanted_tuning_profile(request.tuning_profile, options_.tuning_profile, {}));
+  prompt::fill_in(request, chosen.tuning);
+  // A template that knows the variable says it in the form the model learned.
+  if (!template_.reads_enable_thinking()) prompt::append_tag(request, chosen.tuning.tags);
+  return chosen;
+}
+
 Result<chat::Rendered> Intake::render(const prompt::GenerateRequest& request) {
-  if (request.tools.empty() || template_.supports_tools()) return template_.render(request);
+  const bool compact = constraints_.style().behaviors.compact_tool_schemas;
+  if (request.tools.empty() || (template_.supports_tools() && !compact)) return template_.render(request);
   prompt::GenerateRequest described = request;
+  if (compact) {
+    for (auto& tool : described.tools) prompt::compact(tool);
+  }
+  if (template_.supports_tools()) return template_.render(described);
   describe_tools_in_system_text(described);
   auto rendered = template_.render(described);
   if (rendered) rendered->warnings.emplace_back(kToolsDescribed);
@@ -144,7 +161,7 @@ void Intake::prepare(protocol::Generate request) {
 
 std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   const std::uint64_t id = request.id;
-  prompt::fill_in(request.request, options_.tuning);
+  auto chosen = fill_in(request.request);
   auto rendered = render(request.request);
   if (!rendered) {
     const bool bad_request = rendered.error().code == "invalid-request";
@@ -178,7 +195,7 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   if (!is_here(id)) return std::nullopt;
   guard_.begin(IntakeGuard::Work::constraining);
   const auto start = reasoning_start(request.request, rendered->text, rendered->reasoning_open,
-                                     constraints_.style(), constraints_.reasons());
+                                     constraints_.style(), constraints_.reasons(), chosen.tuning.tags);
   auto steered = constraints_.steer(request.request, start.open, rendered->warnings);
   if (!steered) {
     return failure(id, "constraint_rejected",
@@ -188,7 +205,7 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
     request.request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());
   sampling::Sampler sampler(
       sampling::resolve(request.request.sampling,
-                        start.thinks ? options_.tuning.sampling_when_thinking : options_.tuning.sampling,
+                        start.thinks ? chosen.tuning.sampling_when_thinking : chosen.tuning.sampling,
                         std::random_device{}()),
       options_.vocab_view);
   sampler.accept(tokens);
@@ -196,17 +213,22 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   stop.insert(stop.end(), template_.extra_stops().begin(), template_.extra_stops().end());
   std::optional<std::int64_t> max_tokens;
   if (request.request.max_output_tokens) max_tokens = *request.request.max_output_tokens;
-  return Prepared{scheduler::RunSpec{
-                      .id = id,
-                      .prompt = std::move(tokens),
-                      .max_tokens = max_tokens,
-                      .sampler = std::move(sampler),
-                      .stop = std::move(stop),
-                      .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
-                      .steering = std::move(steered->steering),
-                      .lane = request.request.lane},
-                  start.open, rendered->replayed, rendered->replay_missed, std::move(rendered->warnings),
-                  constraints_.reasons(), std::move(steered->spellings)};
+  return Prepared{
+      scheduler::RunSpec{.id = id,
+                         .prompt = std::move(tokens),
+                         .max_tokens = max_tokens,
+                         .sampler = std::move(sampler),
+                         .stop = std::move(stop),
+                         .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
+                         .steering = std::move(steered->steering),
+                         .lane = request.request.lane},
+      start.open,
+      rendered->replayed,
+      rendered->replay_missed,
+      std::move(rendered->warnings),
+      constraints_.reasons(),
+      std::move(steered->spellings),
+      std::move(chosen.profile)};
 }
 
 void Intake::answer(protocol::TokensQuery query) {
@@ -217,7 +239,7 @@ void Intake::answer(protocol::TokensQuery query) {
     reply.tokens = vocab_.tokenize(*query.text, false, true);
     reply.count = static_cast<std::int64_t>(reply.tokens.size());
   } else if (query.request) {
-    prompt::fill_in(*query.request, options_.tuning);
+    fill_in(*query.request);
     auto rendered = render(*query.request);
     if (!rendered) {
       outbox_.push(failure(query.id, "template_rejected", rendered.error()));

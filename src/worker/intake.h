@@ -39,11 +39,14 @@ struct Prepared {
   // How the answer will be written; see protocol::Started.
   bool splits_reasoning = false;
   std::vector<std::string> call_spellings;
+  std::string tuning_profile;
 };
 
 struct IntakeOptions {
   std::int64_t context_per_slot = 0;
   prompt::Tuning tuning;
+  std::vector<prompt::NamedTuning> named_tunings;
+  std::string tuning_profile;  // for requests that name none
   std::shared_ptr<const sampling::VocabView> vocab_view;
 };
 
@@ -73,6 +76,8 @@ class Intake {
   bool is_here(std::uint64_t id);
   // With the tools in the system text where the template shows none.
   Result<chat::Rendered> render(const prompt::GenerateRequest& request);
+  // Gives the request what holds for the model where it says nothing.
+  prompt::ChosenTuning fill_in(prompt::GenerateRequest& request) const;
   std::vector<llama::Token> tokenize(const std::string& text) const;
   std::int64_t fewest_tokens(std::size_t bytes) const;
 

@@ -17,7 +17,8 @@ namespace {
 
 class HeldTemplate final : public chat::ChatTemplate {
  public:
-  Result<chat::Rendered> render(const prompt::GenerateRequest&) override {
+  Result<chat::Rendered> render(const prompt::GenerateRequest& request) override {
+    if (!request.messages.empty()) asked = request.messages.back().content.at(0).text;
     entered.release();
     go_on.acquire();
     return chat::Rendered{.text = text, .reasoning_open = false, .warnings = {}};
@@ -26,8 +27,10 @@ class HeldTemplate final : public chat::ChatTemplate {
   const std::vector<std::string>& extra_stops() const override { return stops_; }
   bool supports_tools() const override { return false; }
   bool supports_reasoning() const override { return false; }
+  bool reads_enable_thinking() const override { return false; }
 
   std::string text = "Once upon a time";
+  std::string asked;  // the last message
   std::counting_semaphore<> entered{0}, go_on{0};
 
  private:
@@ -96,6 +99,14 @@ class IntakeTest : public ::testing::Test {
     return out;
   }
 
+  static prompt::Tuning named() {
+    prompt::Tuning out;
+    out.sampling.temperature = out.sampling_when_thinking.temperature = 0.125f;
+    out.max_tokens = 4;
+    out.tags = {"/think", "/no_think"};
+    return out;
+  }
+
   ManualClock clock_;
   IntakeGuard guard_{clock_};
   HeldTemplate template_;
@@ -115,7 +126,11 @@ class IntakeTest : public ::testing::Test {
       model().vocab(),
       output_,
       masks_};
-  Intake intake_{{.context_per_slot = 2048, .tuning = tuning(), .vocab_view = view()},
+  Intake intake_{{.context_per_slot = 2048,
+                  .tuning = tuning(),
+                  .named_tunings = {{"creative", named()}},
+                  .tuning_profile = {},
+                  .vocab_view = view()},
                  model().vocab(),
                  template_,
                  memory_,
@@ -186,6 +201,33 @@ TEST_F(IntakeTest, WhatTheRequestLeavesOpenIsTheModelsTuning) {
   const auto run = through(said);
   EXPECT_EQ(run.run.max_tokens, 3);
   EXPECT_EQ(run.run.sampler.params().temperature, 0.5f);
+}
+
+TEST_F(IntakeTest, ATuningProfileReplacesTheTuningAndIsNamed) {
+  prompt::GenerateRequest request;
+  request.tuning_profile = "creative";
+  const auto creative = through(request);
+  EXPECT_EQ(creative.tuning_profile, "creative");
+  EXPECT_EQ(creative.run.max_tokens, 4);
+  EXPECT_EQ(creative.run.sampler.params().temperature, 0.125f);
+  request.tuning_profile = "terse";
+  const auto terse = through(request);
+  EXPECT_EQ(terse.tuning_profile, "") << "neither it nor what may stand in for it is there";
+  EXPECT_EQ(terse.run.max_tokens, 9);
+  request.tuning_profile = "deterministic";
+  EXPECT_EQ(through(request).run.sampler.params().temperature, 0.0f);
+  EXPECT_EQ(through().tuning_profile, "");
+}
+
+TEST_F(IntakeTest, ATagSwitchesThinkingWhereTheTemplateCannot) {
+  prompt::GenerateRequest request;
+  request.messages = {{.role = prompt::Role::user, .content = {{prompt::ContentPart::Kind::text, "Hi"}}}};
+  request.reasoning_effort = "none";
+  through(request);
+  EXPECT_EQ(template_.asked, "Hi") << "a model without tags";
+  request.tuning_profile = "creative";
+  through(request);
+  EXPECT_EQ(template_.asked, "Hi /no_think");
 }
 
 TEST_F(IntakeTest, ARequestThatForbidsThinkingGetsTheOtherSampling) {

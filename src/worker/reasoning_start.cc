@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/json.h"
-#include "prompt/context.h"
 #include "turn/family.h"
 #include "turn/reasoning_markers.h"
 
@@ -32,17 +30,19 @@ bool ends_with_closer(std::string_view text, const prompt::WritingStyle& style) 
   });
 }
 
-bool told_not_to(const prompt::GenerateRequest& request) {
-  const auto variables = prompt::template_variables(request, false);
-  return variables && !bool_or(*variables, "enable_thinking", true);
+bool told_not_to(const prompt::GenerateRequest& request, const prompt::PromptTags& tags) {
+  auto asked = prompt::thinking_asked(request);
+  if (asked == prompt::ThinkingAsked::unsaid) asked = prompt::thinking_tagged(request, tags);
+  return asked == prompt::ThinkingAsked::off;
 }
 
 }  // namespace
 
 ReasoningStart reasoning_start(const prompt::GenerateRequest& request, std::string_view prompt_text,
-                               bool open, const prompt::WritingStyle& style, bool reasons) {
+                               bool open, const prompt::WritingStyle& style, bool reasons,
+                               const prompt::PromptTags& tags) {
   if (open || ends_with_own_opener(prompt_text, style)) return {true, true};
-  return {false, reasons && !told_not_to(request) && !ends_with_closer(prompt_text, style)};
+  return {false, reasons && !told_not_to(request, tags) && !ends_with_closer(prompt_text, style)};
 }
 
 }  // namespace gezel::worker

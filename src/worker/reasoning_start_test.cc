@@ -25,6 +25,17 @@ TEST(ReasoningStart, AModelThatReasonsThinksUnlessItIsToldNotTo) {
   EXPECT_FALSE(reasoning_start(with("", "none"), "x", false, {}, true).thinks);
 }
 
+TEST(ReasoningStart, ATagOfTheLastMessageDecidesWhereTheRequestSaysNothing) {
+  const prompt::PromptTags tags{"/think", "/no_think"};
+  auto request = with("");
+  request.messages = {
+      {.role = prompt::Role::user, .content = {{prompt::ContentPart::Kind::text, "Hi /no_think"}}}};
+  EXPECT_FALSE(reasoning_start(request, "x", false, {}, true, tags).thinks);
+  EXPECT_TRUE(reasoning_start(request, "x", false, {}, true).thinks) << "a word like any other";
+  request.reasoning_effort = "high";
+  EXPECT_TRUE(reasoning_start(request, "x", false, {}, true, tags).thinks);
+}
+
 TEST(ReasoningStart, ABlockThatThePromptClosedIsNoThinking) {
   EXPECT_FALSE(reasoning_start({}, "<think>\n\n</think>\n\n", false, {}, true).thinks);
   EXPECT_FALSE(reasoning_start({}, "<ponder></ponder>\n", false, kPonders, true).thinks);

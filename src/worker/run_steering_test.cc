@@ -109,7 +109,7 @@ TEST_F(RunSteeringTest, WithoutForcedTokensEveryTokenIsSampled) {
   EXPECT_EQ(steering_->report().forced_tokens, 0);
 }
 
-TEST_F(RunSteeringTest, ThinkingStaysFreeAndTheConstraintBeginsBehindIt) {
+TEST_F(RunSteeringTest, B27ThinkingStaysFreeAndTheConstraintBeginsBehindIt) {
   reasons(true);
   plan_.constraint = schema(R"({"type":"integer"})");
   EXPECT_EQ(play("{is it 7?}</think>well 42"), "{is it 7?}</think>42");
@@ -126,6 +126,20 @@ TEST_F(RunSteeringTest, ABudgetClosesReasoning) {
   reasons(true);
   plan_.thinking_budget = 3;
   EXPECT_EQ(play("abcdefg"), "abc</think>defg");
+}
+
+TEST_F(RunSteeringTest, B50ABudgetOfThreeTokensEndsReasoningBehindThree) {
+  // The model thinks "a b c d", a word a token.
+  plan_.bytes = [](Token token) -> std::string_view {
+    if (token == 'b') return " b";
+    if (token == 'c') return " c";
+    if (token == 'd') return " d";
+    return Vocabulary::of_bytes()->bytes(token);
+  };
+  reasons(true);
+  plan_.thinking_budget = 3;
+  EXPECT_EQ(play("abcd"), "abc</think>d") << "the fourth word is the answer's first";
+  EXPECT_EQ(steering_->report().reasoning_tokens, 3 + static_cast<int>(std::string_view("</think>").size()));
 }
 
 TEST_F(RunSteeringTest, ABudgetWaitsForTheEndOfACharacter) {
@@ -152,6 +166,15 @@ TEST_F(RunSteeringTest, EndlessRepetitionEndsFreeText) {
   EXPECT_LT(play(wish).size(), wish.size());
   EXPECT_TRUE(steering_->complete());
   EXPECT_TRUE(steering_->report().repetition);
+}
+
+TEST_F(RunSteeringTest, B26RepetitionOfAnAnswerWithAFormGoesOn) {
+  plan_.constraint = schema(R"({"type":"string"})");
+  std::string wish = "\"";
+  while (wish.size() < 20'000) wish += "the same again. ";
+  wish += '"';
+  EXPECT_EQ(play(wish), wish);
+  EXPECT_FALSE(steering_->report().repetition);
 }
 
 TEST_F(RunSteeringTest, WithoutGuardsRepetitionGoesOn) {

@@ -191,6 +191,8 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
     return vocab.find_special(text) >= 0;
   };
   template_options.utc_offset = utc_offset(clock);
+  template_options.flatten_tool_transcript = load.style.behaviors.flatten_tool_transcript;
+  template_options.merge_system_messages = load.style.behaviors.merge_system_messages;
   GEZEL_TRY(loaded.chat_template, make_template(std::move(template_options), clock, guard));
   return loaded;
 }
@@ -327,12 +329,15 @@ int run_worker(int fd) {
       vocab, output, masks);
   // Known once for all requests, so it is said once: a client that asks for a budget itself is told each
   // time.
-  if (load->tuning.thinking_budget && !constraints.closes_reasoning()) {
-    log_warn("the profile's thinking budget has no effect: the chat template shows no end of reasoning");
+  if (!constraints.closes_reasoning()) {
+    if (load->tuning.thinking_budget)
+      log_warn("the profile's thinking budget has no effect: the chat template shows no end of reasoning");
     load->tuning.thinking_budget.reset();
+    for (auto& named : load->named_tunings) named.tuning.thinking_budget.reset();
   }
-  Intake intake({options.context_per_slot, std::move(load->tuning), std::move(view)}, vocab,
-                *loaded->chat_template, memory, constraints, guard, outbox,
+  Intake intake({options.context_per_slot, std::move(load->tuning), std::move(load->named_tunings),
+                 std::move(load->tuning_profile), std::move(view)},
+                vocab, *loaded->chat_template, memory, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
   reader.attach(&intake, &scheduler);
   outbox.push(describe(*loaded, sandbox));

@@ -97,3 +97,33 @@ def test_a_profile_for_one_model_and_one_that_is_wrong(make_daemon):
     assert about["wrong.json"]["detail"] == "not used: /sampling/top_p is 9; it must be a number from 0 to 1"
     assert about["wrong.json"]["remedy"].endswith("profiles/wrong.json")
     assert about["broken.json"]["verdict"] == "warning" and about["in use"]["detail"].endswith("1 of them yours or changed by you")
+
+
+def test_a_request_names_a_tuning_profile(make_daemon):
+    daemon = make_daemon(SMOLLM2, start=False)
+    write_profile(daemon, "mine.json", {
+        "name": "mine", "match": {"model": ["smollm2-*"]}, "max_tokens": 6,
+        "profiles": {"instruct": {"max_tokens": 5}, "terse": {"max_tokens": 3}}})
+    daemon.start()
+    assert profile(daemon, SMOLLM2)["profiles"] == {"instruct": {"max_tokens": 5}, "terse": {"max_tokens": 3}}
+
+    def used(**fields):
+        reply = ask(daemon, "Count to a hundred.", SMOLLM2, **fields)
+        return reply["usage"]["completion_tokens"], reply["x_gezel"]["tuning_profile"]
+
+    assert used(tuning_profile="terse") == (3, "terse")
+    assert used(tuning_profile="creative") == (5, "instruct"), "what stands in for it"
+    assert used() == (5, "instruct"), "the default is thinking-general, for which instruct stands in"
+    assert used(tuning_profile="terse", max_tokens=4) == (4, "terse"), "what a request says counts more"
+    first = ask(daemon, "Count to a hundred.", SMOLLM2, tuning_profile="deterministic", max_tokens=12)
+    again = ask(daemon, "Count to a hundred.", SMOLLM2, tuning_profile="deterministic", max_tokens=12)
+    assert first["choices"][0]["message"] == again["choices"][0]["message"]
+    assert first["x_gezel"]["tuning_profile"] == "deterministic"
+
+    status, _, raw = daemon.request("POST", "/v1/chat/completions", {
+        "model": SMOLLM2, "messages": [{"role": "user", "content": "Hi"}], "tuning_profile": "loud"})
+    error = json.loads(raw)["error"]
+    assert status == 400 and error["param"] == "tuning_profile"
+    for name in ("thinking-general", "thinking-deep", "thinking-coding", "thinking-precise", "instruct", "creative",
+                 "terse", "deterministic"):
+        assert name in error["message"]

@@ -80,14 +80,14 @@ def test_none_bans_the_token_that_opens_a_call_even_when_it_is_asked_for(noise):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_reasoning_is_free_and_the_content_behind_it_has_its_form(noise, seed):
-    # The closer is made likely enough to come after some dozens of tokens.
+    # B27. The closer is made likely enough to come after some dozens of tokens.
     choice = noise(THINKING, response_format=FORMAT, include_reasoning=True, seed=seed, max_tokens=2000,
                    logit_bias={TOKEN["</think>"]: 8})["choices"][0]
     assert choice["finish_reason"] == "stop"
     fastjsonschema.validate(PARAMETERS, json.loads(choice["message"]["content"]))
 
 
-def test_reasoning_is_no_json_and_is_kept_apart(noise):
+def test_reasoning_is_no_json_and_is_kept_apart(noise):  # B27, B50
     reply = noise(THINKING, response_format=FORMAT, include_reasoning=True, max_thinking_tokens=20)
     message = reply["choices"][0]["message"]
     fastjsonschema.validate(PARAMETERS, json.loads(message["content"]))

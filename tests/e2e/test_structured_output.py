@@ -103,7 +103,7 @@ def test_that_refusal_is_plain_json_for_a_stream_as_well(daemon):
 
 
 def test_every_run_keeps_its_own_constraint_when_others_end_and_join(daemon, client):
-    """A plain answer ends beside a schema answer that goes on, and another one takes its place in the batch."""
+    """B25: a plain answer ends beside a schema answer that goes on, and another one takes its place in the batch."""
     people = {"type": "array", "items": PERSON, "minItems": 4, "maxItems": 4}
     alone = daemon.chat("Write about the sea.", max_tokens=48)[1]["choices"][0]["message"]["content"]
     stream = client.chat.completions.create(
@@ -129,7 +129,7 @@ def test_every_run_keeps_its_own_constraint_when_others_end_and_join(daemon, cli
 
 @pytest.mark.parametrize("offered", [False, True], ids=["alone", "tools"])
 def test_a_long_answer_that_repeats_itself_is_not_stopped_where_a_form_holds(client, offered):
-    # Eighty times one of two texts: nothing but repetition, and every time it is the model's choice.
+    # B26. Eighty times one of two texts: nothing but repetition, and every time it is the model's choice.
     texts = [f"{first} international organisations and administrative responsibilities in information technology, "
              "environmental protection, international development, professional communication, public administration, "
              "agricultural engineering and computational science" for first in ("Large", "Small")]
