@@ -5,9 +5,6 @@
 
 #include <random>
 
-#include "capacity/growth.h"
-#include "capacity/kv_choice.h"
-#include "capacity/slots.h"
 #include "capacity/test_machines.h"
 
 namespace gezel::capacity {
@@ -16,74 +13,6 @@ namespace {
 using namespace testing;  // gib() and the machines of this module
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// --- slots and cache type
-
-TEST(Slots, Case48_TheTierGoesByFastMemory) {
-  EXPECT_EQ(tier_slots(gib(11.9)), 1);
-  EXPECT_EQ(tier_slots(gib(12)), 2);
-  EXPECT_EQ(tier_slots(gib(24)), 3);
-  EXPECT_EQ(tier_slots(gib(48)), 4);
-}
-
-SlotInput slot_input(const MemoryProfile& profile, Bytes weights, Bytes slot_kv,
-                     EngineFamily family = EngineFamily::llama_cpp) {
-  return {.family = family,
-          .fast_bytes = profile.budget.fast_bytes,
-          .fast_budget = profile.budget.fast_bytes,
-          .concurrency_bytes = profile.budget.concurrency_bytes,
-          .weights = weights,
-          .resident = resident_bytes(family, weights),
-          .slot_kv = slot_kv};
-}
-
-TEST(Slots, Case49_AQuantizedCacheBuysASecondSlot) {
-  const MemoryProfile host = card_host(16, 48);
-  const Bytes f16 = Bytes{81'920} * 65'536;
-  const SlotInput wide = slot_input(host, gib(5), f16);
-  const SlotInput narrow = slot_input(host, gib(5), quick_scaled(f16, KvType::q8_0));
-  TradeInput trade{.chosen = KvType::f16,
-                   .tier = tier_slots(host.budget.fast_bytes),
-                   .f16_ceiling = slot_ceiling(wide),
-                   .q8_ceiling = slot_ceiling(narrow)};
-  EXPECT_EQ(trade.tier, 2);
-  EXPECT_EQ(trade.f16_ceiling, 1);
-  EXPECT_EQ(trade.q8_ceiling, 2);
-  EXPECT_TRUE(trade_for_a_slot(trade));
-  EXPECT_EQ(plan_slots(narrow), 2);
-  trade.slots_configured = true;
-  EXPECT_FALSE(trade_for_a_slot(trade));
-}
-
-TEST(Slots, Case50_MlxKeepsMoreBack) {
-  const MemoryProfile host = unified_host(64);
-  EXPECT_EQ(host.budget.concurrency_bytes, 48'103'633'715u);
-  const Bytes slot_kv = Bytes{98'304} * 65'536;
-  EXPECT_EQ(slot_ceiling(slot_input(host, gib(20), slot_kv)), 3);
-  EXPECT_EQ(slot_ceiling(slot_input(host, gib(20), slot_kv, EngineFamily::mlx)), 2);
-}
-
-TEST(Slots, SmallModelsInOurOwnWorkerGetUpToEight) {
-  SlotInput input = slot_input(plain_host(64), gib(1), gib(0.5));
-  EXPECT_EQ(plan_slots(input), 3);
-  input.embedded = true;
-  EXPECT_EQ(plan_slots(input), 8);
-  input.configured = 11;
-  EXPECT_EQ(plan_slots(input), 11);
-  input.draft_mtp = true;
-  EXPECT_EQ(plan_slots(input), 1);
-}
-
-TEST(KvChoice, TheTypeGoesByConfigurationBackendAndFamily) {
-  EXPECT_EQ(choose_kv({.configured = KvType::q4_0, .on_gpu = true}).type, KvType::q4_0);
-  EXPECT_EQ(choose_kv({.architecture = "llama"}).type, KvType::f16);
-  EXPECT_EQ(choose_kv({.on_gpu = true, .architecture = "llama"}).type, KvType::q8_0);
-  EXPECT_EQ(choose_kv({.on_gpu = true, .architecture = "llama"}).flash_attention, true);
-  EXPECT_EQ(choose_kv({.on_gpu = true, .architecture = "Gemma3"}).type, KvType::f16);
-  EXPECT_EQ(choose_kv({.on_gpu = true, .architecture = "x", .model_id = "my-GEMMA-tune"}).type, KvType::f16);
-  EXPECT_EQ(choose_kv({.architecture = "llama"}).flash_attention, std::nullopt);
-  EXPECT_EQ(choose_kv({.calibrated = with_type(KvType::q8_0)}).type, KvType::q8_0);
-}
 
 // --- clamp
 
@@ -214,63 +143,6 @@ TEST(Ladder, WithoutAWishOneSlotMayRunBelowTheFloor) {
   EXPECT_FALSE(run_ladder(input, std::nullopt).satisfied);
 }
 
-// --- growth
-
-TEST(Growth, Case58_TheCeilingOfAutomaticCachesBinds) {
-  GrowthInput input{.base = 65'536,
-                    .target = 262'144,
-                    .slots = 2,
-                    .cost = {.resident = gib(12), .token = 48 * kKiB},
-                    .fast_budget = gib(28),
-                    .free_ram = gib(60),
-                    .kv_ceiling = auto_kv_ceiling(gib(28))};
-  const Growth growth = grow_context(input);
-  EXPECT_EQ(growth.context, 87'040);
-  EXPECT_EQ(growth.slots, 2);
-  EXPECT_EQ(growth.binding, Binding::kv_ceiling);
-  input.kv_ceiling = gib(100);
-  EXPECT_EQ(grow_context(input).context, 139'264);
-}
-
-TEST(Growth, Case59_LanesAreTradedForAQuarterMore) {
-  GrowthInput input{.base = 65'536,
-                    .target = 262'144,
-                    .slots = 3,
-                    .cost = {.resident = gib(20), .token = 36 * kKiB},
-                    .discrete = true,
-                    .fast_budget = gib(30),
-                    .vram = gib(30),
-                    .kv_ceiling = gib(64)};
-  EXPECT_EQ(grow_context(input).slots, 2);
-  EXPECT_EQ(grow_context(input).context, 115'712);
-  GrowthInput configured = input;
-  configured.slots_configured = true;
-  EXPECT_EQ(grow_context(configured).slots, 3);
-  EXPECT_EQ(grow_context(configured).context, 76'800);
-  input.target = 90'112;
-  EXPECT_EQ(grow_context(input).slots, 3);
-  EXPECT_EQ(grow_context(input).context, 76'800);
-}
-
-TEST(Growth, Case60_ExpertsAndGuessesDoNotGrow) {
-  const GrowthInput input{.base = 65'536,
-                          .target = 262'144,
-                          .slots = 2,
-                          .cost = {.resident = gib(2), .token = kKiB},
-                          .discrete = true,
-                          .fast_budget = gib(30),
-                          .vram = gib(30),
-                          .kv_ceiling = gib(64)};
-  EXPECT_TRUE(grow_context(input).grown);
-  GrowthInput moe = input;
-  moe.moe = true;
-  EXPECT_FALSE(grow_context(moe).grown);
-  EXPECT_EQ(grow_context(moe).context, 65'536);
-  GrowthInput guessed = input;
-  guessed.exact = false;
-  EXPECT_FALSE(grow_context(guessed).grown);
-}
-
 // --- properties
 
 struct RandomLadders {
@@ -323,18 +195,6 @@ TEST(Ladder, PropertyMoreMemoryNeverGivesLessAndMoreCommittedNeverMore) {
     const Ladder less = run_ladder(crowded, 4'096);
     ASSERT_LE(std::pair(less.satisfied, std::pair(less.slots, less.context)),
               std::pair(before.satisfied, std::pair(before.slots, before.context)));
-  }
-}
-
-TEST(Slots, PropertyMoreMemoryNeverLowersTierOrCeiling) {
-  int tier = 0, ceiling = 0;
-  for (double ram = 4; ram < 200; ram += 0.5) {
-    const MemoryProfile host = plain_host(ram);
-    const int now = slot_ceiling(slot_input(host, gib(2), gib(1)));
-    EXPECT_GE(tier_slots(host.budget.fast_bytes), tier);
-    EXPECT_GE(now, ceiling);
-    tier = tier_slots(host.budget.fast_bytes);
-    ceiling = now;
   }
 }
 
