@@ -345,6 +345,23 @@ TEST(GgufFile, AFolderOrPipeIsNoModel) {
   EXPECT_THAT(read_metadata("/dev/zero").error().message, HasSubstr("not a regular file"));
 }
 
+TEST(GgufPrefix, AHeaderIsReadFromTheBeginningOfAFile) {
+  TestFile file = llama();
+  file.texts("tokenizer.ggml.tokens", 1000, "a token").tensor("blk.0.ffn_up.weight", 4096);
+  const std::string bytes = file.bytes(), header = file.header();
+  for (std::size_t size = 0; size < header.size(); size += 97) {
+    PrefixSource source(std::string_view(bytes).substr(0, size), bytes.size());
+    EXPECT_FALSE(read_metadata(source, "m.gguf")) << size;
+    EXPECT_TRUE(source.overran()) << size;
+  }
+  PrefixSource whole(header, bytes.size());
+  const auto m = read_metadata(whole, "m.gguf");
+  ASSERT_TRUE(m) << m.error().message;
+  EXPECT_EQ(m->geometry.block_count, 2u);
+  EXPECT_EQ(m->tensor_sizes.non_expert_bytes, 4096u);
+  EXPECT_EQ(m->file_size_bytes, bytes.size());
+}
+
 // --- split models
 // -----------------------------------------------------------------------------------------------------
 
