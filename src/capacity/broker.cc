@@ -103,4 +103,18 @@ void Broker::measure(const std::string& key, Bytes observed, std::optional<Bytes
   if (granted) found->second.granted = *granted;
 }
 
+BrokerSnapshot Broker::snapshot() const {
+  BrokerSnapshot out{.rules = view(),
+                     .system_ram = settings_.total_ram,
+                     .auto_budget = settings_.pools.budget_bytes,
+                     .overridden = settings_.budget.has_value(),
+                     .pools = settings_.pools,
+                     .spillover_auto = settings_.pools.kind != PoolKind::discrete_gpu,
+                     .spillover_overridden = settings_.spillover.has_value(),
+                     .by_key = {ledger_.begin(), ledger_.end()}};
+  std::ranges::stable_sort(
+      out.by_key, [](const auto& a, const auto& b) { return a.second.charged() > b.second.charged(); });
+  return out;
+}
+
 }  // namespace gezel::capacity

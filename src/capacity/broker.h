@@ -54,6 +54,17 @@ struct LedgerEntry {
   Bytes charged() const { return granted > measured_peak ? granted : measured_peak; }
 };
 
+// What GET /v1/memory and the status show.
+struct BrokerSnapshot {
+  BrokerView rules;
+  Bytes system_ram = 0, auto_budget = 0;
+  bool overridden = false;  // the budget is the user's
+  Budget pools;
+  bool spillover_auto = false;  // what it would be by itself
+  bool spillover_overridden = false;
+  std::vector<std::pair<std::string, LedgerEntry>> by_key;  // largest first
+};
+
 class Broker {
  public:
   explicit Broker(const BrokerSettings& settings) : settings_(settings) {}
@@ -81,6 +92,7 @@ class Broker {
   void measure(const std::string& key, Bytes observed, std::optional<Bytes> granted = {});
   void release(const std::string& key) { ledger_.erase(key); }  // an unknown key is no error
 
+  BrokerSnapshot snapshot() const;
   const std::map<std::string, LedgerEntry>& ledger() const { return ledger_; }
   const BrokerSettings& settings() const { return settings_; }
 

@@ -112,6 +112,20 @@ TEST(Broker, KeysAreExact) {
     EXPECT_FALSE(parse_ledger_key(bad)) << bad;
 }
 
+TEST(Broker, ASnapshotListsTheLargestFirst) {
+  Broker broker(card_settings());
+  ASSERT_TRUE(broker.reserve(kA, gib(1), "A"));
+  ASSERT_TRUE(broker.reserve(kB, gib(2), "B"));
+  const BrokerSnapshot snapshot = broker.snapshot();
+  ASSERT_EQ(snapshot.by_key.size(), 2u);
+  EXPECT_EQ(snapshot.by_key[0].first, kB);
+  EXPECT_EQ(snapshot.rules.committed, gib(3));
+  EXPECT_EQ(snapshot.auto_budget, 47'244'640'255u);
+  EXPECT_EQ(snapshot.rules.co_residency, 16'320'875'724u);
+  EXPECT_FALSE(snapshot.spillover_auto);
+  EXPECT_FALSE(snapshot.overridden);
+}
+
 // --- denials
 
 TEST(Denial, OverBudgetSaysHowTheBudgetIsComposed) {

@@ -83,6 +83,15 @@ Denial deny_generically() {
   return denied(DenialRule::generic, "There is not enough memory to run this model right now.");
 }
 
+Error engine_busy(std::string_view name) {
+  return {
+      ErrorKind::unavailable,
+      "engine-busy",
+      fmt::format("There is no room for {} until another model has finished its work. Try again in a moment.",
+                  name),
+      {}};
+}
+
 std::string denial_record(const Denial& denial) {
   return fmt::format("key={} bytes={} would_commit={} limit={} rule={}", denial.key, denial.bytes,
                      denial.would_commit, denial.limit, denial_rule_name(denial.rule));

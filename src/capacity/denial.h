@@ -45,6 +45,10 @@ Denial deny_stale_window(std::string_view name, Tokens resident, Tokens wanted);
 // For surfaces that must not show details.
 Denial deny_generically();
 
+// Not a denial: a busy engine holds the room and did not become idle in time. Kind `unavailable`, code
+// `engine-busy`; trying again helps.
+Error engine_busy(std::string_view name);
+
 // "key=... bytes=... would_commit=... limit=... rule=...": one log record per denial.
 std::string denial_record(const Denial& denial);
 

@@ -502,6 +502,7 @@ LaunchPreview preview_launch(LaunchInput input) {
   LaunchPreview out;
   out.context_window = plan.context;
   out.native_context_window = plan.inputs.native;
+  out.minimum = plan.inputs.minimum;
   out.slots = plan.slots;
   out.weights_resident = plan.inputs.resident;
   out.kv_per_token = plan.inputs.kv_per_token;
@@ -519,6 +520,14 @@ LaunchPreview preview_launch(LaunchInput input) {
     out.auto_context = plan_launch(input).context;
   }
   return out;
+}
+
+std::optional<Denial> stale_window(std::string_view name, Tokens resident, bool below_floor,
+                                   const LaunchPreview& preview) {
+  if (preview.override_context && resident != preview.context_window)
+    return deny_stale_window(name, resident, preview.context_window);
+  if (resident >= preview.minimum || below_floor) return std::nullopt;
+  return deny_stale_window(name, resident, preview.minimum);
 }
 
 }  // namespace gezel::capacity

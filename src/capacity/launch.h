@@ -80,6 +80,7 @@ MemoryPlan plan_launch(const LaunchInput& input);
 // What a model would get on this machine when nothing else is loaded: the same plan without live figures.
 struct LaunchPreview {
   Tokens context_window = 0, native_context_window = 0;
+  Tokens minimum = 0;
   std::optional<Tokens> override_context;  // while one is set
   std::optional<Tokens> auto_context;      // what it would be without
   int slots = 0;
@@ -89,5 +90,10 @@ struct LaunchPreview {
   Bytes kv_per_token = 0, kv_fixed = 0;  // per slot
 };
 LaunchPreview preview_launch(LaunchInput input);
+
+// A loaded engine whose window is below what is the least now, or is not the one that was named since: it has
+// to be started again. `below_floor`: it was granted a shorter window knowingly.
+std::optional<Denial> stale_window(std::string_view name, Tokens resident, bool below_floor,
+                                   const LaunchPreview& preview);
 
 }  // namespace gezel::capacity

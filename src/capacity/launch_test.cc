@@ -336,6 +336,18 @@ TEST(Launch, APreviewIsNotDepressedByWhatIsFreeNow) {
   EXPECT_EQ(overridden.auto_context, 65'536);
 }
 
+TEST(Launch, ALoadedWindowGoesStaleWhenAnotherIsNamedOrItIsTooShort) {
+  LaunchInput input = launch(plain_host(64), gib(4));
+  const LaunchPreview preview = preview_launch(input);
+  EXPECT_FALSE(stale_window("M", 65'536, false, preview));
+  EXPECT_FALSE(stale_window("M", 131'072, false, preview));
+  EXPECT_TRUE(stale_window("M", 32'768, false, preview));
+  EXPECT_FALSE(stale_window("M", 32'768, true, preview));
+  input.settings.context.model_override = 8'192;
+  EXPECT_FALSE(stale_window("M", 8'192, false, preview_launch(input)));
+  EXPECT_EQ(stale_window("M", 65'536, false, preview_launch(input))->rule, DenialRule::stale_window);
+}
+
 // --- properties
 
 TEST(Launch, PropertyGrantsFitTheBudgetAndPartsAddUp) {
