@@ -51,11 +51,21 @@ Bytes rebased_resident(Bytes resident, std::optional<Bytes> kv_per_token, std::o
 Result<Ds4Plan> plan_ds4(const Ds4Input& input) {
   Ds4Plan out;
   out.streaming = input.streaming.value_or(true) || !may_be_fully_resident(input);
-  out.context = launch_context(input);
+  out.memory.decision = Decision::fits;
+  out.memory.slots = 1;
+  out.memory.context = launch_context(input);
+  out.memory.largest_context = out.memory.context;
+  out.memory.estimated = !input.resident;
   const Bytes measured =
       input.resident.value_or(resident_bytes(EngineFamily::ds4, input.weights.value_or(kKeptBack)));
-  const Bytes resident = rebased_resident(measured, input.kv_per_token, input.resident_context, out.context);
-  out.reservation = out.streaming ? resident : std::max(resident, kFullReservation);
+  const Bytes resident =
+      rebased_resident(measured, input.kv_per_token, input.resident_context, out.memory.context);
+  out.memory.bytes.weights = out.streaming ? resident : std::max(resident, kFullReservation);
+  out.memory.inputs = {.requested = out.memory.context,
+                       .minimum = input.floor,
+                       .native = out.memory.context,
+                       .planned_slots = 1,
+                       .resident = out.memory.bytes.weights};
 
   if (out.streaming) {
     const std::uint64_t wanted = wanted_cache_gib(input);
@@ -74,7 +84,7 @@ Result<Ds4Plan> plan_ds4(const Ds4Input& input) {
 
   out.arguments = {input.platform == Platform::macos ? "--metal" : "--cuda",
                    "--ctx",
-                   std::to_string(out.context),
+                   std::to_string(out.memory.context),
                    "--kv-disk-dir",
                    input.kv_disk_dir,
                    "--kv-disk-space-mb",

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "capacity/kv_size.h"
+#include "capacity/memory_plan.h"
 #include "capacity/profile.h"
 
 namespace gezel::capacity {
@@ -33,8 +33,7 @@ struct Ds4Plan {
   bool streaming = true;
   std::uint64_t cache_experts_gib = 0;  // with streaming
   bool clamped = false;                 // less than was asked for
-  Tokens context = 0;
-  Bytes reservation = 0;
+  MemoryPlan memory;                    // one slot; its working set counts as weights
   std::vector<std::string> arguments;
 };
 // Errors: `capacity-denied` when not even 1 GiB of experts can be cached beside the fixed part.

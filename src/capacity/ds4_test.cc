@@ -41,7 +41,7 @@ TEST(Ds4, FullResidencyNeedsRoomAndAChoice) {
   EXPECT_TRUE(plan_ds4(input)->streaming);
   input.streaming = false;
   EXPECT_FALSE(plan_ds4(input)->streaming);
-  EXPECT_EQ(plan_ds4(input)->reservation, gib(96));
+  EXPECT_EQ(plan_ds4(input)->memory.reservation(), gib(96));
   EXPECT_THAT(plan_ds4(input)->arguments, AllOf(Contains("--metal"), Not(Contains("--ssd-streaming"))));
   input.weights = gib(97);
   EXPECT_TRUE(plan_ds4(input)->streaming);
@@ -50,16 +50,16 @@ TEST(Ds4, FullResidencyNeedsRoomAndAChoice) {
 
 TEST(Ds4, TheWindowGoesByMemoryAndTheCatalogsCeiling) {
   Ds4Input input{.total_ram = gib(128)};
-  EXPECT_EQ(plan_ds4(input)->context, 131'072);
+  EXPECT_EQ(plan_ds4(input)->memory.context, 131'072);
   input.total_ram = gib(192);
-  EXPECT_EQ(plan_ds4(input)->context, 262'144);
+  EXPECT_EQ(plan_ds4(input)->memory.context, 262'144);
   input.max_launch_context = 200'000;
-  EXPECT_EQ(plan_ds4(input)->context, 200'000);
+  EXPECT_EQ(plan_ds4(input)->memory.context, 200'000);
   input.max_launch_context = 32'768;
-  EXPECT_EQ(plan_ds4(input)->context, 32'768);
+  EXPECT_EQ(plan_ds4(input)->memory.context, 32'768);
   input.max_launch_context.reset();
   input.context = 8'192;
-  EXPECT_EQ(plan_ds4(input)->context, 65'536);
+  EXPECT_EQ(plan_ds4(input)->memory.context, 65'536);
 }
 
 }  // namespace

@@ -58,12 +58,14 @@ Clamp clamp_context(Tokens requested, int slots, const LinearCost& cost, const R
 
 std::string clamp_reason(const Clamp& clamp, Tokens requested, int slots, const LinearCost& cost,
                          const Room& room) {
+  // A floor of one token stands for nothing.
+  const Tokens granted = clamp.context > 1 ? clamp.context : 0;
   std::string text = fmt::format(
       "{} tokens were asked for and {} fit, with {} slot{}: weights and buffers take {}, the cache {} at {} "
       "tokens and {} at {}, and {} are available",
-      requested, clamp.context, slots, slots == 1 ? "" : "s", format_bytes(slots_resident(cost, slots)),
-      format_bytes(cache_at(cost, slots, requested)), requested,
-      format_bytes(cache_at(cost, slots, clamp.context)), clamp.context, format_bytes(clamp.cap));
+      requested, granted, slots, slots == 1 ? "" : "s", format_bytes(slots_resident(cost, slots)),
+      format_bytes(cache_at(cost, slots, requested)), requested, format_bytes(cache_at(cost, slots, granted)),
+      granted, format_bytes(clamp.cap));
   if (room.free_ram) {
     text += fmt::format(" ({} of main memory are free now", format_bytes(*room.free_ram));
     if (room.vram > 0) text += fmt::format(", and {} of graphics memory", format_bytes(room.vram));

@@ -91,7 +91,11 @@ class Planner {
       if ((found = take(round))) break;
     }
     // Beside busy models the card is the limit, and a smaller plan may respect it.
-    if (!found && tried.back().second.missing > 0) found = take(on_the_card(rounds.back()));
+    for (const Round& round : rounds) {
+      if (found || tried[0].second.missing == 0) break;
+      const Round limited = on_the_card(round);
+      if (limited.budget < round.budget) found = take(limited);
+    }
     if (!found && below) {
       Round last = on_the_card(rounds.back());
       last.below_floor = below;
@@ -435,7 +439,7 @@ class Planner {
     // What the least that is worth loading would take.
     Attempt least = last;
     least.slots = 1;
-    least.context = need_.minimum;
+    least.context = round.below_floor.value_or(need_.minimum);
     plan.bytes = bytes(least);
     const Bytes total = plan.bytes.total();
     const Bytes others = round.committed_other;
@@ -455,7 +459,7 @@ class Planner {
       denial = deny_co_residency(model_.name);
       denial.limit = machine_.broker.co_residency;
     } else {
-      denial = deny_context(model_.name, need_.minimum, plan.largest_context, last.ladder.reason);
+      denial = deny_context(model_.name, least.context, plan.largest_context, last.ladder.reason);
       denial.limit = last.ladder.clamp.cap;
     }
     denial.key = model_.key;

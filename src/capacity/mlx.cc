@@ -68,6 +68,74 @@ void add(std::vector<std::string>& arguments, std::string name, std::uint64_t va
   arguments.push_back(std::to_string(value));
 }
 
+std::vector<std::string> arguments(const MlxInput& input, const MemoryPlan& plan) {
+  const Bytes fast = minus(input.broker.fast_budget, input.committed_other);
+  const std::uint64_t wanted = input.cache_budget_mib
+                                   ? static_cast<std::uint64_t>(std::max(0, *input.cache_budget_mib))
+                                   : cache_tier_mib(input.total_ram);
+  const std::uint64_t cache =
+      std::min(wanted, std::max(kLeastCacheMib, minus(fast, plan.inputs.resident) / kMiB));
+  std::vector<std::string> out;
+  add(out, "--max-concurrency", static_cast<std::uint64_t>(plan.slots));
+  add(out, "--gpu-memory-limit-mb", fast / kMiB);
+  if (!plan.estimated) add(out, "--wired-limit-mb", std::max<Bytes>(1, plan.reservation() / kMiB));
+  add(out, "--cache-budget-mb", cache);
+  if (input.kv_bits > 0) {
+    add(out, "--kv-bits", static_cast<std::uint64_t>(input.kv_bits));
+    out.insert(out.end(), {"--kv-quant-scheme", "uniform"});
+  }
+  return out;
+}
+
+void plan_with_ladder(const MlxInput& input, const ContextRequirement& need, MemoryPlan& plan) {
+  const Bytes resident = plan.inputs.resident;
+  const KvCost kv = kv_cost(*input.model.geometry, KvType::f16);
+  plan.inputs.kv_per_token = kv.slope;
+  plan.inputs.kv_fixed_per_slot = kv.fixed;
+  plan.inputs.planned_slots =
+      plan_slots({.family = EngineFamily::mlx,
+                  .fast_bytes = input.pools.fast_bytes,
+                  .fast_budget = input.broker.fast_budget,
+                  .concurrency_bytes = input.pools.concurrency_bytes,
+                  .committed_other = input.committed_other,
+                  .weights = input.weights,
+                  .resident = resident,
+                  .slot_kv = slot_kv_bytes(input.model.geometry, input.weights, KvType::f16, need.requested),
+                  .configured = input.slots});
+  const LadderInput question{.requested = need.requested,
+                             .minimum = need.minimum,
+                             .slots = plan.inputs.planned_slots,
+                             .cost = {.resident = resident, .slot_fixed = kv.fixed, .token = kv.slope},
+                             .room = {.budget = input.broker.budget,
+                                      .committed_other = input.committed_other,
+                                      .free_ram = input.free_ram}};
+  const bool named = input.model_override || input.configured;
+  const Ladder ladder =
+      run_ladder(question, named ? std::nullopt : std::optional(std::min(need.native, kBelowFloorMinimum)));
+  const bool reduced = ladder.clamped || ladder.slots < plan.inputs.planned_slots;
+  plan.decision = !ladder.satisfied ? Decision::no : reduced ? Decision::smaller : Decision::fits;
+  plan.slots = ladder.slots;
+  plan.context = ladder.context;
+  plan.below_floor = ladder.below_floor;
+  plan.binding = ladder.clamp.binding;
+  plan.largest_context = clamp_context(need.native, 1, question.cost, question.room, 1).context;
+  const Bytes slot = plus(kv.fixed, times(kv.slope, static_cast<std::uint64_t>(plan.context)));
+  plan.bytes.kv = times(slot, static_cast<std::uint64_t>(plan.slots));
+  plan.alternatives = {{.what = "on its own engine",
+                        .slots = ladder.slots,
+                        .context = ladder.context,
+                        .bytes = plan.reservation(),
+                        .possible = ladder.satisfied,
+                        .binding = plan.binding,
+                        .why = ladder.reason}};
+  if (ladder.satisfied) return;
+  plan.denial = deny_context(input.name, need.minimum, plan.largest_context, ladder.reason);
+  plan.denial->key = input.key;
+  plan.denial->bytes = plan.reservation();
+  plan.denial->would_commit = plus(input.committed_other, plan.reservation());
+  plan.denial->limit = ladder.clamp.cap;
+}
+
 }  // namespace
 
 MlxModel parse_mlx_config(std::string_view config_json) {
@@ -88,6 +156,8 @@ MlxModel parse_mlx_config(std::string_view config_json) {
 }
 
 MlxPlan plan_mlx(const MlxInput& input) {
+  MlxPlan out;
+  MemoryPlan& plan = out.memory;
   const Bytes resident = resident_bytes(EngineFamily::mlx, input.weights);
   const Tokens floor = input.floor.value_or(context_floor(0, input.total_ram));
   const auto request = input.model_override ? input.model_override
@@ -95,49 +165,27 @@ MlxPlan plan_mlx(const MlxInput& input) {
                                             : input.model.native;
   const ContextRequirement need = context_requirement(
       input.model.native, request, input.model_override ? std::min(floor, *input.model_override) : floor);
-  MlxPlan out{.granted = true, .context = need.requested, .reservation = resident};
+  plan.bytes = {.weights = input.weights, .compute = minus(resident, input.weights)};
+  plan.inputs = {.requested = need.requested,
+                 .minimum = need.minimum,
+                 .native = need.native,
+                 .planned_slots = 1,
+                 .resident = resident,
+                 .budget = input.broker.budget,
+                 .fast_budget = input.broker.fast_budget,
+                 .co_residency = input.broker.co_residency,
+                 .committed_other = input.committed_other,
+                 .free_ram = input.free_ram};
   if (input.model.geometry) {
-    const KvCost kv = kv_cost(*input.model.geometry, KvType::f16);
-    const int planned = plan_slots(
-        {.family = EngineFamily::mlx,
-         .fast_bytes = input.pools.fast_bytes,
-         .fast_budget = input.broker.fast_budget,
-         .concurrency_bytes = input.pools.concurrency_bytes,
-         .committed_other = input.committed_other,
-         .weights = input.weights,
-         .resident = resident,
-         .slot_kv = slot_kv_bytes(input.model.geometry, input.weights, KvType::f16, need.requested),
-         .configured = input.slots});
-    const bool named = input.model_override || input.configured;
-    out.ladder = run_ladder({.requested = need.requested,
-                             .minimum = need.minimum,
-                             .slots = planned,
-                             .cost = {.resident = resident, .slot_fixed = kv.fixed, .token = kv.slope},
-                             .room = {.budget = input.broker.budget,
-                                      .committed_other = input.committed_other,
-                                      .free_ram = input.free_ram}},
-                            named ? std::nullopt : std::optional(std::min(need.native, kBelowFloorMinimum)));
-    out.granted = out.ladder.satisfied;
-    out.slots = out.ladder.slots;
-    out.context = out.ladder.context;
-    const Bytes slot = plus(kv.fixed, times(kv.slope, static_cast<std::uint64_t>(out.context)));
-    out.reservation = plus(resident, times(slot, static_cast<std::uint64_t>(out.slots)));
+    plan_with_ladder(input, need, plan);
+  } else {
+    // Nothing is known of its cache: one conversation at a time.
+    plan.decision = Decision::fits;
+    plan.slots = 1;
+    plan.context = need.requested;
+    plan.estimated = true;
   }
-  // Without a geometry nothing is known of its cache: one conversation at a time.
-  const Bytes fast = minus(input.broker.fast_budget, input.committed_other);
-  const std::uint64_t cache =
-      std::min(input.cache_budget_mib ? static_cast<std::uint64_t>(std::max(0, *input.cache_budget_mib))
-                                      : cache_tier_mib(input.total_ram),
-               std::max(kLeastCacheMib, minus(fast, resident) / kMiB));
-  add(out.arguments, "--max-concurrency", static_cast<std::uint64_t>(out.slots));
-  add(out.arguments, "--gpu-memory-limit-mb", fast / kMiB);
-  if (input.model.geometry)
-    add(out.arguments, "--wired-limit-mb", std::max<Bytes>(1, out.reservation / kMiB));
-  add(out.arguments, "--cache-budget-mb", cache);
-  if (input.kv_bits > 0) {
-    add(out.arguments, "--kv-bits", static_cast<std::uint64_t>(input.kv_bits));
-    out.arguments.insert(out.arguments.end(), {"--kv-quant-scheme", "uniform"});
-  }
+  if (plan.decision != Decision::no) out.arguments = arguments(input, plan);
   return out;
 }
 

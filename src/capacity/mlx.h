@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capacity/broker.h"
-#include "capacity/ladder.h"
+#include "capacity/memory_plan.h"
 #include "capacity/requirement.h"
 
 namespace gezel::capacity {
@@ -22,6 +22,7 @@ struct MlxModel {
 MlxModel parse_mlx_config(std::string_view config_json);
 
 struct MlxInput {
+  std::string key, name;  // in the ledger, and for texts
   MlxModel model;
   Bytes weights = 0;
   std::optional<Tokens> model_override, configured;  // modelContextOverrides, mlxNumCtx
@@ -37,12 +38,8 @@ struct MlxInput {
 };
 
 struct MlxPlan {
-  bool granted = false;
-  int slots = 1;
-  Tokens context = 0;  // per slot; 0: not known, left to the engine
-  Bytes reservation = 0;
-  Ladder ladder;
-  std::vector<std::string> arguments;
+  MemoryPlan memory;                   // nothing is evicted in it; making room is a shortfall's matter
+  std::vector<std::string> arguments;  // of a model that is granted
 };
 MlxPlan plan_mlx(const MlxInput& input);
 

@@ -44,9 +44,9 @@ TEST(Mlx, WithoutGeometryItIsOneSlotAndNoLadder) {
   MlxInput input = mlx_input(32);
   input.model.native = 131'072;
   const MlxPlan plan = plan_mlx(input);
-  EXPECT_EQ(plan.slots, 1);
-  EXPECT_EQ(plan.context, 131'072);
-  EXPECT_EQ(plan.reservation, resident_bytes(EngineFamily::mlx, gib(8)));
+  EXPECT_EQ(plan.memory.slots, 1);
+  EXPECT_EQ(plan.memory.context, 131'072);
+  EXPECT_EQ(plan.memory.reservation(), resident_bytes(EngineFamily::mlx, gib(8)));
   EXPECT_THAT(plan.arguments, Not(Contains("--wired-limit-mb")));
 }
 
@@ -57,19 +57,24 @@ TEST(Mlx, TheCacheIsPricedAtF16WhateverItsBits) {
   input.slots = 2;
   input.kv_bits = 4;
   const MlxPlan plan = plan_mlx(input);
-  EXPECT_TRUE(plan.granted);
-  EXPECT_EQ(plan.slots, 2);
-  EXPECT_EQ(plan.reservation, resident_bytes(EngineFamily::mlx, gib(8)) + Bytes{2} * 65'536 * 98'304);
+  EXPECT_EQ(plan.memory.decision, Decision::fits);
+  EXPECT_EQ(plan.memory.slots, 2);
+  EXPECT_EQ(plan.memory.reservation(),
+            resident_bytes(EngineFamily::mlx, gib(8)) + Bytes{2} * 65'536 * 98'304);
   EXPECT_THAT(plan.arguments,
               ElementsAre("--max-concurrency", "2", "--gpu-memory-limit-mb", std::to_string(48 * 1024),
-                          "--wired-limit-mb", std::to_string(plan.reservation / kMiB), "--cache-budget-mb",
-                          "16384", "--kv-bits", "4", "--kv-quant-scheme", "uniform"));
+                          "--wired-limit-mb", std::to_string(plan.memory.reservation() / kMiB),
+                          "--cache-budget-mb", "16384", "--kv-bits", "4", "--kv-quant-scheme", "uniform"));
 }
 
 TEST(Mlx, AModelThatDoesNotFitIsNotGranted) {
   MlxInput input = mlx_input(8);
   input.model.geometry = KvGeometry{.global_elements = 49'152};
-  EXPECT_FALSE(plan_mlx(input).granted);
+  const MlxPlan plan = plan_mlx(input);
+  EXPECT_EQ(plan.memory.decision, Decision::no);
+  ASSERT_TRUE(plan.memory.denial);
+  EXPECT_EQ(plan.memory.denial->rule, DenialRule::context);
+  EXPECT_TRUE(plan.arguments.empty());
 }
 
 }  // namespace

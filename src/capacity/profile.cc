@@ -54,6 +54,10 @@ std::string_view gpu_memory_kind_name(GpuMemoryKind kind) {
   return kKindNames[static_cast<std::size_t>(kind)];
 }
 
+Tokens rating_floor(const MemoryProfile& profile) {
+  return context_floor(profile.fast_gpu_bytes().value_or(0), profile.total_ram_bytes);
+}
+
 MemoryProfile plan_profile(const HostFacts& host) {
   MemoryProfile out{.platform = host.platform, .total_ram_bytes = host.total_ram};
   BudgetInput input{.ram = host.total_ram, .unified = false, .override_bytes = host.budget_override};

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "capacity/budget.h"
+#include "capacity/requirement.h"
 #include "system/devices.h"
 
 namespace gezel::capacity {
@@ -47,6 +48,9 @@ struct MemoryProfile {
 };
 
 MemoryProfile plan_profile(const HostFacts& host);
+
+// The window at which catalog entries are compared with this machine.
+Tokens rating_floor(const MemoryProfile& profile);
 
 // How long a profile holds before the machine is looked at again.
 inline constexpr std::int64_t kProfileFreshMs = 60'000;
