@@ -91,8 +91,9 @@ class Planner {
       if ((found = take(round))) break;
     }
     // Beside busy models the card is the limit, and a smaller plan may respect it.
+    const bool card = std::ranges::any_of(tried, [](const auto& t) { return t.second.missing > 0; });
     for (const Round& round : rounds) {
-      if (found || tried[0].second.missing == 0) break;
+      if (found || !card) break;
       const Round limited = on_the_card(round);
       if (limited.budget < round.budget) found = take(limited);
     }
@@ -117,13 +118,26 @@ class Planner {
     return plus(bytes, settings_.prompt_cache);
   }
 
+  // Our own worker pads and rounds in a way that is known.
+  bool exact_layout() const {
+    return model_.geometry && settings_.embedded && settings_.micro_batch.has_value();
+  }
+
   Costs costs(KvType type) const {
     Costs out;
     out.exact = model_.geometry.has_value();
     if (model_.geometry) {
       out.windows = model_.geometry->windowed_elements > 0;
       out.layout_known = model_.geometry->window_layout_known;
-      add(out.windowed, kv_cost(*model_.geometry, type));
+      KvCost windowed = kv_cost(*model_.geometry, type);
+      if (exact_layout()) {
+        // Of the largest window that may be granted; a shorter one takes less.
+        KvGeometry fixed = *model_.geometry;
+        fixed.global_elements = 0;
+        windowed.fixed = kv_bytes(fixed, {.type = type, .micro_batch = settings_.micro_batch},
+                                  need_.growth_target.value_or(need_.requested));
+      }
+      add(out.windowed, windowed);
       add(out.full, kv_cost(unwindowed(*model_.geometry), type));
     } else {
       KvCost guess = heuristic_kv(weights_, type);
@@ -314,6 +328,20 @@ class Planner {
     }
     out.compute = minus(engine, plus(out.weights, out.repack));
     out.kv = kv_at(attempt.cost, attempt.slots, attempt.context);
+    if (exact_layout()) {
+      LinearCost draft;
+      if (model_.draft_geometry) {
+        add(draft, kv_cost(attempt.swa_full ? unwindowed(*model_.draft_geometry) : *model_.draft_geometry,
+                           attempt.kv.type));
+      }
+      out.kv = plus(kv_bytes(*model_.geometry,
+                             {.type = attempt.kv.type,
+                              .slots = attempt.slots,
+                              .full_window = attempt.swa_full,
+                              .micro_batch = settings_.micro_batch},
+                             attempt.context),
+                    kv_at(draft, attempt.slots, attempt.context));
+    }
     if (const auto& dry = in_.dry_run) {
       const bool same_shape =
           dry->slots == 0 ||

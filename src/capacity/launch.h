@@ -62,6 +62,7 @@ struct LaunchSettings {
   std::optional<int> slots;       // providerConcurrency
   std::optional<KvType> kv_type;  // llamaCppKvCacheType
   std::optional<KvChoice> calibrated;
+  std::optional<Tokens> micro_batch;  // of our own worker: its caches are then counted as it lays them out
   std::optional<bool> swa_full, catalog_swa_full;
   std::optional<Bytes> kv_ceiling;  // autoKvCacheMaxGb
   bool draft_mtp = false;

@@ -187,6 +187,17 @@ TEST(Launch, ADryRunOfAnUnknownGeometryGivesTheSlope) {
   EXPECT_TRUE(plan.estimated);
 }
 
+TEST(Launch, OurOwnWorkersCachesAreCountedAsItLaysThemOut) {
+  LaunchInput input = launch(plain_host(64), gib(1), swa_geometry());
+  input.model.native = 1'000;
+  input.settings.slots = 3;
+  input.settings.micro_batch = 256;
+  const MemoryPlan plan = plan_launch(input);
+  EXPECT_EQ(plan.context, 1'000);
+  EXPECT_EQ(plan.bytes.kv, kv_bytes(swa_geometry(), {.slots = 3, .micro_batch = 256}, 1'000));
+  EXPECT_EQ(plan.bytes.kv, 3u * 2 * (1'024 * 8'192 + 768 * 36'864));
+}
+
 TEST(Launch, SlotsAreShedBesideOthersBeforeAnyoneIsStopped) {
   LaunchInput input = launch(plain_host(64), gib(4));
   input.settings.slots = 2;
