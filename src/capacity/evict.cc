@@ -1,5 +1,7 @@
 #include "capacity/evict.h"
 
+#include <tuple>
+
 #include "capacity/arithmetic.h"
 
 namespace gezel::capacity {

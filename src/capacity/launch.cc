@@ -317,6 +317,14 @@ class Planner {
     out.context = growth.context;
   }
 
+  // The dry run had just this shape, so that its cache is exact.
+  bool measured(const Attempt& attempt) const {
+    const auto& dry = in_.dry_run;
+    if (!dry || dry->kv == 0 || model_.draft_weights > 0) return false;
+    return dry->slots == 0 ||
+           (dry->slots == attempt.slots && dry->context == attempt.context && dry->type == attempt.kv.type);
+  }
+
   PlanBytes bytes(const Attempt& attempt) const {
     PlanBytes out{.cache = settings_.prompt_cache};
     const Bytes engine = resident_ - settings_.prompt_cache;  // resident() added it
@@ -342,12 +350,7 @@ class Planner {
                              attempt.context),
                     kv_at(draft, attempt.slots, attempt.context));
     }
-    if (const auto& dry = in_.dry_run) {
-      const bool same_shape =
-          dry->slots == 0 ||
-          (dry->slots == attempt.slots && dry->context == attempt.context && dry->type == attempt.kv.type);
-      if (same_shape && dry->kv > 0 && model_.draft_weights == 0) out.kv = dry->kv;
-    }
+    if (measured(attempt)) out.kv = in_.dry_run->kv;
     return out;
   }
 
@@ -391,7 +394,8 @@ class Planner {
     plan.swa_full = last.swa_full;
     plan.binding = last.binding;
     plan.largest_context = largest(round, last);
-    plan.estimated = !last.costs.exact || !last.costs.layout_known || !model_.weights || !model_.readable;
+    plan.estimated = !measured(last) &&
+                     (!last.costs.exact || !last.costs.layout_known || !model_.weights || !model_.readable);
     plan.inputs = {.requested = need_.requested,
                    .minimum = need_.minimum,
                    .native = need_.native,

@@ -171,6 +171,7 @@ TEST(Launch, ADryRunReplacesTheEstimates) {
   EXPECT_EQ(plan.bytes.compute, gib(0.1875));
   EXPECT_EQ(plan.bytes.kv, gib(16) + 77);
   EXPECT_EQ(plan.inputs.resident, gib(3.9) + gib(1) + gib(0.1875));
+  EXPECT_FALSE(plan.estimated);
   // Of another shape it says nothing exact about the cache.
   input.dry_run->slots = 1;
   EXPECT_EQ(plan_launch(input).bytes.kv, gib(16));

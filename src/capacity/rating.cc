@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <cmath>
+#include <tuple>
 
 #include "capacity/arithmetic.h"
 
