@@ -17,11 +17,6 @@ bool is_unified(const BudgetInput& input) {
   return input.apple_arm || (input.vram > 0 && Wide{input.vram} * 4 >= Wide{input.ram} * 3);
 }
 
-// What models may take of a machine too small for shares.
-Bytes small_share(Bytes ram) {
-  return minus(ram, std::max(kSmallReserve, ram / 10));
-}
-
 }  // namespace
 
 std::string_view pool_kind_name(PoolKind kind) {
@@ -34,6 +29,10 @@ std::string_view pool_kind_name(PoolKind kind) {
       return "system-ram";
   }
   return "";
+}
+
+Bytes small_machine_reserve(Bytes ram) {
+  return std::max(kSmallReserve, ram / 10);
 }
 
 Budget plan_budget(const BudgetInput& input) {
@@ -53,7 +52,8 @@ Budget plan_budget(const BudgetInput& input) {
       unified ? std::min({unified_fraction, all_but_a_little, kShareCeiling}) : other_share;
   // From the limit on, the share of the largest small machine is the least.
   const bool small = input.ram < kSmallMachineBytes;
-  const Bytes least = small_share(std::min(input.ram, kSmallMachineBytes));
+  const Bytes considered = std::min(input.ram, kSmallMachineBytes);
+  const Bytes least = minus(considered, small_machine_reserve(considered));
   out.ram_share_bytes = small ? least : std::max(out.ram_share_bytes, least);
   out.vram_bytes = discrete ? floor_share(input.vram, 95, 100) : 0;
   out.budget_bytes = plus(out.ram_share_bytes, out.vram_bytes);

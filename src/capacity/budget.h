@@ -42,6 +42,7 @@ Budget plan_budget(const BudgetInput& input);
 // A machine below this keeps a fixed part for everything else, instead of a share that would leave models
 // nothing. Larger machines never get less than one of exactly this size.
 inline constexpr Bytes kSmallMachineBytes = 4 * kGiB;
+Bytes small_machine_reserve(Bytes ram);  // max(128 MiB, a tenth)
 
 // "20", "0.5": GiB, rounded to bytes. Nothing for anything that is not a positive decimal number; such a
 // setting is ignored.

@@ -13,7 +13,7 @@ struct Reach {
 };
 
 Reach reach(const GrowthInput& input, int slots) {
-  Room room{.budget = input.fast_budget, .committed_other = input.committed_other};
+  Room room{.budget = input.fast_budget, .committed_other = input.committed_other, .reserve = input.reserve};
   if (input.discrete) {
     room.vram = input.vram;
     room.free_ram = 0;

@@ -20,6 +20,7 @@ struct GrowthInput {
   Bytes fast_budget = 0, committed_other = 0;
   std::optional<Bytes> free_ram;  // live, one-pool machines
   Bytes vram = 0;                 // usable, cards
+  Bytes reserve = kLiveReserve;   // of free_ram
   Bytes kv_ceiling = 0;           // auto_kv_ceiling()
 };
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "capacity/arithmetic.h"
+#include "capacity/budget.h"
 
 namespace gezel::capacity {
 namespace {
@@ -30,12 +31,17 @@ std::string_view binding_name(Binding binding) {
   return kBindingNames[static_cast<std::size_t>(binding)];
 }
 
+Bytes live_reserve(Bytes total_ram) {
+  const Bytes least = small_machine_reserve(std::min(total_ram, kSmallMachineBytes));
+  return std::min(kLiveReserve, plus(least, minus(total_ram, kSmallMachineBytes)));
+}
+
 Clamp clamp_context(Tokens requested, int slots, const LinearCost& cost, const Room& room, Tokens floor) {
   Clamp out{.context = requested, .possible = requested};
   out.cap = minus(room.budget, room.committed_other);
   out.binding = Binding::budget;
   if (room.free_ram) {
-    const Bytes live = plus(room.vram, minus(*room.free_ram, kLiveReserve));
+    const Bytes live = plus(room.vram, minus(*room.free_ram, room.reserve));
     if (live < out.cap) {
       out.cap = live;
       out.binding = Binding::live_memory;

@@ -31,15 +31,20 @@ struct LinearCost {
   Bytes token = 0;  // 0: unknown, nothing is clamped
 };
 
+// Main memory that is never handed out of what is free now.
+inline constexpr Bytes kLiveReserve = 2 * kGiB;
+// The same by the size of the machine: below 4 GiB what the budget keeps back there (budget.h), from there on
+// growing with the machine up to kLiveReserve.
+Bytes live_reserve(Bytes total_ram);
+
 struct Room {
   Bytes budget = 0;
   Bytes committed_other = 0;
   std::optional<Bytes> free_ram;  // now; absent: policy alone decides
   Bytes vram = 0;                 // usable memory of a card now, see live_vram(); 0 on one-pool machines
+  Bytes reserve = kLiveReserve;   // of free_ram
 };
 
-// Main memory that is never handed out from what is free now.
-inline constexpr Bytes kLiveReserve = 2 * kGiB;
 inline constexpr Tokens kClampGrain = 1024;
 inline constexpr Tokens kClampFloor = 8192;
 

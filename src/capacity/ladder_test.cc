@@ -143,6 +143,15 @@ TEST(Ladder, WithoutAWishOneSlotMayRunBelowTheFloor) {
   EXPECT_FALSE(run_ladder(input, std::nullopt).satisfied);
 }
 
+TEST(Ladder, ASmallMachineKeepsLessOfItsFreeMemory) {
+  EXPECT_EQ(live_reserve(gib(1)), 128 * kMiB);
+  EXPECT_EQ(live_reserve(gib(4)), gib(4) / 10);
+  EXPECT_EQ(live_reserve(gib(16)), gib(2));
+  // What is left never falls when the machine grows.
+  for (Bytes ram = kMiB; ram < gib(8); ram += 10 * kMiB)
+    EXPECT_LE(live_reserve(ram + 10 * kMiB), live_reserve(ram) + 10 * kMiB) << ram;
+}
+
 // --- properties
 
 struct RandomLadders {

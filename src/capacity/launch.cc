@@ -289,7 +289,8 @@ class Planner {
     return {.budget = round.budget,
             .committed_other = round.committed_other,
             .free_ram = round.free_ram,
-            .vram = round.vram};
+            .vram = round.vram,
+            .reserve = live_reserve(machine_.total_ram)};
   }
 
   Bytes kv_ceiling() const { return auto_kv_ceiling(machine_.broker.fast_budget, settings_.kv_ceiling); }
@@ -308,6 +309,7 @@ class Planner {
                                         .committed_other = round.committed_other,
                                         .free_ram = round.free_ram,
                                         .vram = round.vram,
+                                        .reserve = live_reserve(machine_.total_ram),
                                         .kv_ceiling = kv_ceiling()});
     if (!growth.grown) return;
     out.grown = true;

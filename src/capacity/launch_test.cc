@@ -360,6 +360,17 @@ TEST(Launch, ALoadedWindowGoesStaleWhenAnotherIsNamedOrItIsTooShort) {
   EXPECT_EQ(stale_window("M", 65'536, false, preview_launch(input))->rule, DenialRule::stale_window);
 }
 
+TEST(Launch, ASmallModelLoadsInAContainerOfOneGiB) {
+  LaunchInput input = launch(plain_host(1), 100 * kMiB, {.global_elements = 11'520});
+  input.model.native = 8'192;
+  input.machine.free_ram = gib(0.95);
+  const MemoryPlan plan = plan_launch(input);
+  EXPECT_NE(plan.decision, Decision::no);
+  EXPECT_EQ(plan.context, 8'192);
+  EXPECT_EQ(plan.slots, 2);
+  EXPECT_LE(plan.reservation(), gib(0.95) - 128 * kMiB);
+}
+
 // --- properties
 
 TEST(Launch, PropertyGrantsFitTheBudgetAndPartsAddUp) {

@@ -108,7 +108,8 @@ void plan_with_ladder(const MlxInput& input, const ContextRequirement& need, Mem
                              .cost = {.resident = resident, .slot_fixed = kv.fixed, .token = kv.slope},
                              .room = {.budget = input.broker.budget,
                                       .committed_other = input.committed_other,
-                                      .free_ram = input.free_ram}};
+                                      .free_ram = input.free_ram,
+                                      .reserve = live_reserve(input.total_ram)}};
   const bool named = input.model_override || input.configured;
   const Ladder ladder =
       run_ladder(question, named ? std::nullopt : std::optional(std::min(need.native, kBelowFloorMinimum)));
