@@ -1,7 +1,7 @@
 // capacity/broker.h
 //
-// The ledger of memory: what every loaded or loading model may take, and whether another one fits (spec 20
-// section 12).
+// The ledger of memory: what every loaded or loading model may take, and whether another one fits
+// (spec 20 section 12).
 //
 // It lives on the event loop and does no I/O, so every call is atomic. Nothing is evicted here: a model that
 // does not fit has a shortfall, and capacity/evict.h says who could make room.
@@ -79,16 +79,16 @@ class Broker {
   Bytes committed_other(std::string_view key) const;
   Bytes committed_by_other_models(std::string_view engine, std::string_view model) const;
 
-  // How much is missing for `key` to hold `bytes`; 0: it fits. More than committed_other(): stopping engines
-  // cannot help.
+  // How much is missing for `key` to hold `bytes`; 0: it fits. More than committed_other(): stopping
+  // engines cannot help.
   Bytes shortfall(std::string_view key, Bytes bytes) const;
 
   // Grants `bytes` to `key`, replacing what it had. On failure the old figure stays, and the denial says
   // which rule was broken. `name` is what the text calls the model.
   std::expected<void, Denial> reserve(const std::string& key, Bytes bytes, std::string_view name);
-  // An observation of the engine's memory, and what its grant is now known to be (what the worker said that
-  // it allocated). Never denied: the memory is in use. A key without reservation is ignored: its engine is
-  // gone.
+  // An observation of the engine's memory, and what its grant is now known to be (what the worker
+  // said that it allocated). Never denied: the memory is in use. A key without reservation is
+  // ignored: its engine is gone.
   void measure(const std::string& key, Bytes observed, std::optional<Bytes> granted = {});
   void release(const std::string& key) { ledger_.erase(key); }  // an unknown key is no error
 

@@ -51,8 +51,8 @@ DrainStep drain_step(std::int64_t since_ms, std::int64_t now_ms, bool busy);
 struct DeviceMemory {
   std::optional<Bytes> total, used;
 };
-// The devices that report both numbers are short of memory: free <= max(1 GiB, 8 % of the total). None does:
-// not pressured.
+// The devices that report both numbers are short of memory: free <= max(1 GiB, 8 % of the total). None
+// does: not pressured.
 bool devices_pressured(const std::vector<DeviceMemory>& devices);
 
 inline constexpr std::int64_t kPressureGraceMs = 60'000;

@@ -38,16 +38,16 @@ struct FitInput {
 };
 Fit rate_fit(const FitInput& input);
 
-// Of a catalog entry: a tag "moe" or one that contains "expert". After installation the file's expert_count
-// is the truth.
+// Of a catalog entry: a tag "moe" or one that contains "expert". After installation the file's
+// expert_count is the truth.
 bool is_moe_by_tags(const std::vector<std::string>& tags);
 
-// What a device can do at all, by its fast memory: "large" from 25e9 bytes, "medium" 13e9, "small" 5e9,
-// "tiny".
+// What a device can do at all, by its fast memory: "large" from 25e9 bytes, "medium" 13e9,
+// "small" 5e9, "tiny".
 std::string_view capability_tier(Bytes usable_bytes);
 
-// The memory that an image or video model asks for; absent floors pass. On macOS graphics memory is 80 % of
-// main memory.
+// The memory that an image or video model asks for; absent floors pass. On macOS graphics memory is
+// 80 % of main memory.
 struct MediaNeeds {
   std::optional<Bytes> min_ram, min_vram;
 };

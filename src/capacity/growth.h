@@ -1,7 +1,7 @@
 // capacity/growth.h
 //
-// A second pass after the ladder: fast memory that is left over becomes a longer window (spec 20
-// section 11.5).
+// A second pass after the ladder: fast memory that is left over becomes a longer window
+// (spec 20 section 11.5).
 #pragma once
 #include "capacity/ladder.h"
 
@@ -31,9 +31,9 @@ struct Growth {
   Binding binding = Binding::none;  // why the target was not reached
 };
 
-// Lanes are traded for length only when that gives at least a quarter more, never below two, and not where
-// the user chose their number. A mixture of experts on a card never grows: it would push experts off the
-// card.
+// Lanes are traded for length only when that gives at least a quarter more, never below two, and not
+// where the user chose their number. A mixture of experts on a card never grows: it would push
+// experts off the card.
 Growth grow_context(const GrowthInput& input);
 
 }  // namespace gezel::capacity

@@ -1,7 +1,7 @@
 // capacity/memory_sample.h
 //
-// What memory is used for at this moment, for status pages (spec 20 section 12.6). Pure: callers bring
-// readings.
+// What memory is used for at this moment, for status pages (spec 20 section 12.6). Pure:
+// callers bring readings.
 #pragma once
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 // capacity/offload.h
 //
-// Which layers and experts of a model go to a GPU (spec 20 section 14), and the way back when the GPU
-// refuses.
+// Which layers and experts of a model go to a GPU (spec 20 section 14), and the way back
+// when the GPU refuses.
 #pragma once
 #include <optional>
 #include <string>

@@ -2,9 +2,9 @@
 //
 // When the machine is short of memory, and what is given back in which order.
 //
-// Pure policy with hysteresis: a sample in, a state out. Pressure begins at once and ends only after
-// everything was well for a while; between the two limits nothing changes, so that a machine at the edge does
-// not flap.
+// Pure policy with hysteresis: a sample in, a state out. Pressure begins at once and ends only
+// after everything was well for a while; between the two limits nothing changes, so that a machine
+// at the edge does not flap.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -27,8 +27,8 @@ struct PressureSample {
 enum class PressureSource { none, some_stall, full_stall, available, group };
 std::string_view pressure_source_name(PressureSource source);
 
-// The first limit that a sample breaks: some >= 10 %, full >= 2 %, available < 5 % of the total, group >= 95
-// %.
+// The first limit that a sample breaks: some >= 10 %, full >= 2 %, available < 5 % of the
+// total, group >= 95 %.
 PressureSource pressure_source(const PressureSample& sample);
 // Everything at half: some <= 5 %, full <= 1 %, available >= 10 %, group < 90 %.
 bool is_calm(const PressureSample& sample);

@@ -81,8 +81,8 @@ MemoryProfile plan_profile(const HostFacts& host) {
   }
   out.budget = plan_budget(input);
   out.budget_bytes = out.budget.budget_bytes;
-  // Without a fast pool of its own half of main memory counts as fast: the rest of the machine lives there
-  // too.
+  // Without a fast pool of its own half of main memory counts as fast: the rest of the
+  // machine lives there too.
   const bool shares_ram = !gpu || gpu->kind == GpuMemoryKind::integrated;
   out.usable_bytes = shares_ram ? host.total_ram / 2 : out.budget.fast_bytes;
   return out;

@@ -33,8 +33,8 @@ struct SlotInput {
 // Slots whose caches fit into what is free, with a part kept back (a fifth; 35 % for mlx); at least 1.
 int slot_ceiling(const SlotInput& input);
 
-// The configured number as it is, else the smaller of tier and ceiling; a small model in our own worker may
-// have up to 8.
+// The configured number as it is, else the smaller of tier and ceiling; a small model in our own
+// worker may have up to 8.
 int plan_slots(const SlotInput& input);
 
 // KV of one slot as slot counts price it: the geometry's f16 figure by the approximate scale of the type,

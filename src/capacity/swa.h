@@ -1,11 +1,11 @@
 // capacity/swa.h
 //
-// Whether sliding-window layers keep the whole context (--swa-full) or their window only (spec 20 section
-// 11.4).
+// Whether sliding-window layers keep the whole context (--swa-full) or their window only
+// (spec 20 section 11.4).
 //
-// The windowed cache is small and cannot be rewound in part, so that prefixes are not reused across requests.
-// For the Gemma family the full one is therefore the default where it fits and where memory is not better
-// spent otherwise.
+// The windowed cache is small and cannot be rewound in part, so that prefixes are not reused across
+// requests. For the Gemma family the full one is therefore the default where it fits and where memory is not
+// better spent otherwise.
 #pragma once
 #include <optional>
 #include <string>

@@ -2,9 +2,9 @@
 //
 // Reads model files off the event loop, one at a time, and remembers the last ones (spec 20 section 5.6).
 //
-// It lives on the event loop and owns no thread: `Runner` is the composition root's way to a reader of low
-// priority. While a reading is under way that runner keeps the process; an inspector with nothing to do holds
-// nothing.
+// It lives on the event loop and owns no thread: `Runner` is the composition root's way to a reader of
+// low priority. While a reading is under way that runner keeps the process; an inspector with nothing
+// to do holds nothing.
 #pragma once
 #include <cstdint>
 #include <filesystem>

@@ -70,8 +70,8 @@ TEST(Inspector, Case29_AFileIsParsedAgainOnlyWhenItChanged) {
   EXPECT_EQ(found[2]->name, "one");
 }
 
-// The loop of a host that has nothing else to do runs until the reply is there, and not a moment for an idle
-// inspector.
+// The loop of a host that has nothing else to do runs until the reply is there, and not a moment
+// for an idle inspector.
 TEST(Inspector, Case30_APendingInspectionKeepsTheLoopAndAnIdleOneDoesNot) {
   const TestFolder folder;
   const auto path = folder.write("m.gguf", model("one"));

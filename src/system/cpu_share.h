@@ -2,8 +2,8 @@
 //
 // How much of the processors other programs use, for good-neighbour mode.
 //
-// Two readings some seconds apart give the share: what the machine was busy with, less what our own processes
-// used.
+// Two readings some seconds apart give the share: what the machine was busy with, less what
+// our own processes used.
 #pragma once
 #include <cstdint>
 #include <filesystem>
