@@ -112,8 +112,9 @@ BrokerSnapshot Broker::snapshot() const {
                      .spillover_auto = settings_.pools.kind != PoolKind::discrete_gpu,
                      .spillover_overridden = settings_.spillover.has_value(),
                      .by_key = {ledger_.begin(), ledger_.end()}};
-  std::ranges::stable_sort(
-      out.by_key, [](const auto& a, const auto& b) { return a.second.charged() > b.second.charged(); });
+  std::ranges::sort(out.by_key, [](const auto& a, const auto& b) {
+    return std::pair(b.second.charged(), a.first) < std::pair(a.second.charged(), b.first);
+  });
   return out;
 }
 

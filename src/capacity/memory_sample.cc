@@ -27,8 +27,9 @@ MemorySample main_memory_sample(const MemorySampleInput& input) {
   out.cache = std::min(minus(reserved, weights), engines - out.weights);
   out.infrastructure = out.ours - out.weights - out.cache;
   for (auto& [model, row] : rows) out.models.push_back(std::move(row));
-  std::ranges::stable_sort(out.models,
-                           [](const ModelRow& a, const ModelRow& b) { return a.bytes > b.bytes; });
+  std::ranges::sort(out.models, [](const ModelRow& a, const ModelRow& b) {
+    return std::pair(b.bytes, a.model) < std::pair(a.bytes, b.model);
+  });
   return out;
 }
 

@@ -132,8 +132,7 @@ std::vector<Rated> rate_models(const std::vector<RatedInput>& models, const Memo
   const DevicePolicy policy = device_policy(profile);
   std::vector<Candidate> candidates;
   for (const RatedInput& model : models) candidates.push_back(candidate(model, profile, policy));
-  std::ranges::stable_sort(candidates,
-                           [&](const Candidate& a, const Candidate& b) { return better(a, b, policy); });
+  std::ranges::sort(candidates, [&](const Candidate& a, const Candidate& b) { return better(a, b, policy); });
   std::vector<Rated> out;
   for (Candidate& c : candidates) {
     const Band band = kBands[static_cast<std::size_t>(c.rating_class)];
@@ -149,9 +148,10 @@ std::vector<Rated> rate_models(const std::vector<RatedInput>& models, const Memo
 }
 
 std::vector<std::string> curated_order(std::vector<RatedInput> models) {
-  std::ranges::stable_sort(models, [](const RatedInput& a, const RatedInput& b) {
+  std::ranges::sort(models, [](const RatedInput& a, const RatedInput& b) {
     const auto place = [](const RatedInput& m) {
-      return std::tuple(!gated(m), -m.reco_score.value_or(0), lower(m.name.empty() ? m.id : m.name));
+      return std::tuple(!gated(m), -m.reco_score.value_or(0), lower(m.name.empty() ? m.id : m.name),
+                        std::string_view(m.id));
     };
     return place(a) < place(b);
   });
