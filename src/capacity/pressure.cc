@@ -25,6 +25,15 @@ bool group_from(const PressureSample& sample, std::uint64_t percent) {
 
 }  // namespace
 
+PressureSample pressure_sample(const system::PressureFacts& pressure, const system::MemoryFacts& memory) {
+  return {.some_avg10 = pressure.some(),
+          .full_avg10 = pressure.full(),
+          .available = memory.available,
+          .total = memory.total,
+          .group_used = pressure.group_used,
+          .group_limit = pressure.group_limit};
+}
+
 std::string_view pressure_source_name(PressureSource source) {
   return kSourceNames[static_cast<std::size_t>(source)];
 }

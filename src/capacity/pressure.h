@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "system/memory.h"
+#include "system/pressure.h"
 
 namespace gezel::capacity {
 
@@ -23,6 +25,8 @@ struct PressureSample {
   std::optional<Bytes> group_used;  // of our control group, without inactive file pages
   Bytes group_limit = 0;
 };
+
+PressureSample pressure_sample(const system::PressureFacts& pressure, const system::MemoryFacts& memory);
 
 enum class PressureSource { none, some_stall, full_stall, available, group };
 std::string_view pressure_source_name(PressureSource source);

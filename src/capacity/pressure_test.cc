@@ -31,6 +31,16 @@ TEST(Pressure, EveryLimitIsExact) {
   EXPECT_EQ(pressure_source({}), PressureSource::none);
 }
 
+TEST(Pressure, ASampleIsMadeOfWhatTheSystemSays) {
+  const PressureSample sample = pressure_sample(
+      {.machine = system::Stall{100, 20}, .group = system::Stall{50, 300}, .group_used = 1, .group_limit = 2},
+      {.total = gib(8), .available = gib(1)});
+  EXPECT_EQ(sample.some_avg10, 100);
+  EXPECT_EQ(sample.full_avg10, 300);
+  EXPECT_EQ(sample.available, gib(1));
+  EXPECT_EQ(sample.group_limit, 2u);
+}
+
 TEST(Pressure, StepsAreTakenInOrderWhileItLasts) {
   PressureSample tight = well();
   tight.some_avg10 = 2500;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "system/cgroup.h"
+#include "system/memory.h"
 #include "system/text_file.h"
 
 namespace gezel::system {
@@ -63,7 +64,7 @@ PressureFacts read_pressure(const std::filesystem::path& root) {
   facts.machine = read_stall(machine);
   // Without a file of our group's this is the machine's again.
   if (const auto own = memory_pressure_file(root); own != machine) facts.group = read_stall(own);
-  for (const MemoryGroup& group : memory_groups(root, 0)) {
+  for (const MemoryGroup& group : memory_groups(root, read_memory(root).physical)) {
     if (!group.used || group.limit == 0) continue;
     const Bytes used = *group.used - std::min(*group.used, group.inactive_file);
     // used / limit, compared without dividing.

@@ -56,6 +56,14 @@ TEST(Pressure, TheFullestGroupCountsWithoutItsFileCache) {
   EXPECT_EQ(facts.group_limit, 20 * kGiB);
 }
 
+TEST(Pressure, AnUnlimitedGroupIsNoGroup) {
+  TestTree tree;
+  tree.memory(32, 20, 20).cgroup1("/");
+  tree.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  tree.file("sys/fs/cgroup/memory/memory.usage_in_bytes", gib(9));
+  EXPECT_EQ(read_pressure(tree.root()).group_used, std::nullopt);
+}
+
 TEST(Pressure, ThisMachineCanBeAsked) {
   EXPECT_LE(read_pressure().some().value_or(0), 10'000);
 }
