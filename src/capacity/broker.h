@@ -86,6 +86,8 @@ class Broker {
   // Grants `bytes` to `key`, replacing what it had. On failure the old figure stays, and the denial says
   // which rule was broken. `name` is what the text calls the model.
   std::expected<void, Denial> reserve(const std::string& key, Bytes bytes, std::string_view name);
+  // The same without asking, for a launch whose costs the operator takes on.
+  void record(const std::string& key, Bytes bytes) { ledger_[key].granted = bytes; }
   // An observation of the engine's memory, and what its grant is now known to be (what the worker
   // said that it allocated). Never denied: the memory is in use. A key without reservation is
   // ignored: its engine is gone.

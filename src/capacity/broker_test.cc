@@ -77,6 +77,13 @@ TEST(Broker, AFailedEnlargementKeepsTheOldFigure) {
   EXPECT_EQ(broker.view().committed, gib(10));
 }
 
+TEST(Broker, WhatTheOperatorTakesOnIsRecordedAllTheSame) {
+  Broker broker(card_settings());
+  broker.record(kA, gib(90));
+  EXPECT_EQ(broker.view().committed, gib(90));
+  EXPECT_FALSE(broker.reserve(kB, 1, "B"));
+}
+
 TEST(Broker, TheLargerOfGrantAndMeasuredPeakCounts) {
   Broker broker(card_settings());
   ASSERT_TRUE(broker.reserve(kA, gib(10), "A"));

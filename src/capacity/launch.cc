@@ -432,6 +432,7 @@ class Planner {
     plan.evicts = round.evicts;
     plan.below_floor = taken.ladder.below_floor;
     plan.grown = taken.grown;
+    plan.unchecked = need_.unchecked;
     plan.notes = taken.notes;
     const bool fewer = taken.ladder.slots < taken.planned, shorter = taken.ladder.clamped;
     plan.decision = plan.below_floor       ? Decision::smaller

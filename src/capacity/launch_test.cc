@@ -296,6 +296,7 @@ TEST(Launch, TheEnvironmentsWindowIsGrantedWhateverItCosts) {
   EXPECT_EQ(plan.slots, 3);
   EXPECT_EQ(plan.context, 65'536);
   EXPECT_GT(plan.reservation(), input.machine.broker.budget);
+  EXPECT_TRUE(plan.unchecked);
 }
 
 TEST(Launch, UnreadableMetadataIsNotHeldAgainstTheModel) {
@@ -369,6 +370,16 @@ TEST(Launch, ASmallModelLoadsInAContainerOfOneGiB) {
   EXPECT_EQ(plan.context, 8'192);
   EXPECT_EQ(plan.slots, 2);
   EXPECT_LE(plan.reservation(), gib(0.95) - 128 * kMiB);
+}
+
+TEST(Launch, FiguresBeyondAllMeasureAreDenied) {
+  LaunchInput input = launch(plain_host(64), ~Bytes{0} - 5, {.global_elements = ~std::uint64_t{0}});
+  EXPECT_EQ(plan_launch(input).decision, Decision::no);
+  input.model.weights = gib(1);
+  input.model.geometry->window_layout_known = false;  // nothing is clamped
+  EXPECT_EQ(plan_launch(input).decision, Decision::no);
+  input.settings.context.environment = 65'536;
+  EXPECT_EQ(plan_launch(input).reservation(), ~Bytes{0});
 }
 
 // --- properties

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "capacity/arithmetic.h"
+
 namespace gezel::capacity {
 namespace {
 
@@ -37,6 +39,10 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 }  // namespace
+
+Bytes PlanBytes::total() const {
+  return plus(plus(plus(weights, repack), plus(kv, compute)), cache);
+}
 
 std::string_view decision_name(Decision decision) {
   return kDecisionNames[static_cast<std::size_t>(decision)];

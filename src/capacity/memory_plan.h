@@ -42,9 +42,9 @@ struct PlanBytes {
   Bytes weights = 0;  // projector and draft model included
   Bytes repack = 0;
   Bytes kv = 0;
-  Bytes compute = 0;  // buffers and the process itself
-  Bytes cache = 0;    // idle prompts kept by the engine
-  Bytes total() const { return weights + repack + kv + compute + cache; }
+  Bytes compute = 0;    // buffers and the process itself
+  Bytes cache = 0;      // idle prompts kept by the engine
+  Bytes total() const;  // saturates: a hostile file's figures must not wrap around to a small one
   bool operator==(const PlanBytes&) const = default;
 };
 
@@ -82,7 +82,8 @@ struct MemoryPlan {
   Binding binding = Binding::none;  // what stands in the way of more; of a denial, what denied
   bool estimated = false;           // some figure comes from a heuristic
   bool below_floor = false;         // a shorter window than this machine usually grants
-  bool grown = false;               // a longer one than was asked for
+  bool unchecked = false;  // the operator named the window in the environment: reserve with Broker::record()
+  bool grown = false;      // a longer one than was asked for
   Offload offload;
   std::optional<Denial> denial;  // set with Decision::no
   PlanInputs inputs;
