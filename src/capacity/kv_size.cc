@@ -4,12 +4,11 @@
 #include <array>
 #include <limits>
 
+#include "capacity/arithmetic.h"
 #include "capacity/layers.h"
 
 namespace gezel::capacity {
 namespace {
-
-using Wide = unsigned __int128;
 
 struct ElementSize {
   KvType type;
@@ -34,16 +33,6 @@ constexpr Bytes kHeuristicFloor = 40 * kKiB, kHeuristicCeiling = 400 * kKiB;
 
 const ElementSize& size_of(KvType type) {
   return *std::ranges::find(kElementSizes, type, &ElementSize::type);
-}
-
-Bytes saturate(Wide value) {
-  constexpr Wide kMax = std::numeric_limits<Bytes>::max();
-  return static_cast<Bytes>(std::min(value, kMax));
-}
-
-// Half up.
-Bytes round_div(Wide value, std::uint64_t divisor) {
-  return saturate((value + divisor / 2) / divisor);
 }
 
 Bytes typed(Wide elements, KvType type) {
@@ -189,6 +178,10 @@ KvCost heuristic_kv(Bytes weights, KvType type) {
   // 5 bytes of cache per million bytes of weights; larger models have wider heads and more layers.
   const Bytes f16 = std::clamp(saturate(Wide{weights} * 5 / 1'000'000), kHeuristicFloor, kHeuristicCeiling);
   return {round_div(Wide{f16} * size_of(type).percent_of_f16, 100), 0};
+}
+
+Bytes quick_scaled(Bytes f16_bytes, KvType type) {
+  return round_share(f16_bytes, size_of(type).percent_of_f16, 100);
 }
 
 Bytes heuristic_kv_bytes(Bytes weights, KvType type, Tokens context) {

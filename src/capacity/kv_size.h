@@ -68,12 +68,16 @@ KvCost kv_cost(const KvGeometry& geometry, KvType type);  // windowed cache, kMi
 Bytes full_kv_bytes(const KvGeometry& geometry, KvType type,
                     Tokens context);  // every attention layer at full context
 
-// All slots together as an engine allocates them: contexts padded, exact windowed cells when the micro-batch
-// is known.
+// All slots together as an engine allocates them: contexts padded, exact windowed cells when the
+// micro-batch is known.
 Bytes kv_bytes(const KvGeometry& geometry, const KvLayout& layout, Tokens context_per_slot);
 
-// For files whose geometry is not known: a slope between 40 and 400 KiB per token of f16, from the size of
-// the weights.
+// A cache's f16 bytes as another type, by the approximate scales that slot counts and catalog ratings use
+// (q8_0 0.55, q4_* 0.3, f32 2, others 1), half up.
+Bytes quick_scaled(Bytes f16_bytes, KvType type);
+
+// For files whose geometry is not known: a slope between 40 and 400 KiB per token of f16, from the
+// size of the weights.
 KvCost heuristic_kv(Bytes weights, KvType type);
 // The same for a context, rounded once.
 Bytes heuristic_kv_bytes(Bytes weights, KvType type, Tokens context);

@@ -56,31 +56,78 @@ void check_costs(const json::object& expect, const KvGeometry& geometry) {
   }
 }
 
-TEST(KvSize, EveryCaseOfTheTableHolds) {
-  std::ifstream table(GEZEL_TESTDATA "/capacity/kv_size.jsonl");
-  int cases = 0;
-  for (std::string line; std::getline(table, line); ++cases) {
-    const auto parsed = parse_json(line);
-    ASSERT_TRUE(parsed) << line;
-    const auto& test_case = parsed->as_object();
-    SCOPED_TRACE(string_or(test_case, "name"));
-    const auto geometry = kv_geometry(read_case(test_case));
-    const auto& expect = *object_at(test_case, "expect");
-    if (bool_or(expect, "unavailable", false)) {
-      EXPECT_FALSE(geometry);
-      continue;
-    }
-    ASSERT_TRUE(geometry);
-    check_costs(expect, *geometry);
-    EXPECT_EQ(geometry->window_layout_known, bool_or(expect, "layout_known", geometry->window_layout_known));
-    EXPECT_EQ(geometry->attention_layers, int_or(expect, "attention_layers", geometry->attention_layers));
-    EXPECT_EQ(geometry->windowed_layers, int_or(expect, "windowed_layers", geometry->windowed_layers));
-    EXPECT_EQ(geometry->recurrent_layers, int_or(expect, "recurrent_layers", geometry->recurrent_layers));
-    EXPECT_EQ(geometry->recurrent_bytes,
-              static_cast<Bytes>(
-                  int_or(expect, "recurrent_bytes", static_cast<std::int64_t>(geometry->recurrent_bytes))));
+void check_row(const json::object& test_case) {
+  SCOPED_TRACE(string_or(test_case, "name"));
+  const auto geometry = kv_geometry(read_case(test_case));
+  const auto& expect = *object_at(test_case, "expect");
+  if (bool_or(expect, "unavailable", false)) {
+    EXPECT_FALSE(geometry);
+    return;
   }
-  EXPECT_GT(cases, 40);
+  ASSERT_TRUE(geometry);
+  check_costs(expect, *geometry);
+  EXPECT_EQ(geometry->window_layout_known, bool_or(expect, "layout_known", geometry->window_layout_known));
+  EXPECT_EQ(geometry->attention_layers, int_or(expect, "attention_layers", geometry->attention_layers));
+  EXPECT_EQ(geometry->windowed_layers, int_or(expect, "windowed_layers", geometry->windowed_layers));
+  EXPECT_EQ(geometry->recurrent_layers, int_or(expect, "recurrent_layers", geometry->recurrent_layers));
+  EXPECT_EQ(geometry->recurrent_bytes,
+            static_cast<Bytes>(
+                int_or(expect, "recurrent_bytes", static_cast<std::int64_t>(geometry->recurrent_bytes))));
+}
+
+// Checks the rows of the table that `wanted` accepts and returns their number.
+template <class Wanted>
+int check_table(Wanted wanted) {
+  std::ifstream table(GEZEL_TESTDATA "/capacity/kv_size.jsonl");
+  int rows = 0;
+  for (std::string line; std::getline(table, line);) {
+    const auto parsed = parse_json(line);
+    EXPECT_TRUE(parsed) << line;
+    if (!parsed || !wanted(parsed->as_object())) continue;
+    check_row(parsed->as_object());
+    ++rows;
+  }
+  return rows;
+}
+
+int check_case(std::int64_t number) {
+  return check_table([&](const json::object& row) {
+    const auto* cases = array_at(row, "cases");
+    return cases && std::ranges::find(*cases, json::value(number)) != cases->end();
+  });
+}
+
+TEST(KvSize, EveryCaseOfTheTableHolds) {
+  EXPECT_GT(check_table([](const auto&) { return true; }), 40);
+}
+
+TEST(KvSize, Case31_DenseLayers) {
+  EXPECT_EQ(check_case(31), 1);
+}
+TEST(KvSize, Case32_And33_SlidingWindowsByType) {
+  EXPECT_EQ(check_case(32), 1);
+  EXPECT_EQ(check_case(33), 1);
+}
+TEST(KvSize, Case34_LayersThatShareACacheOwnNone) {
+  EXPECT_EQ(check_case(34), 1);
+}
+TEST(KvSize, Case36_LatentAttention) {
+  EXPECT_EQ(check_case(36), 2);
+}
+TEST(KvSize, Case37_SparseIndexers) {
+  EXPECT_EQ(check_case(37), 1);
+}
+TEST(KvSize, Case38_AHybridsSlotIsItsAttentionAndItsStates) {
+  EXPECT_EQ(check_case(38), 1);
+  // 12 attention layers of 2 heads of 256 + 256, 36 states.
+  const KvGeometry hybrid{.global_elements = 12 * 2 * 512, .recurrent_bytes = 36 * 2'195'456};
+  const KvCost cost = kv_cost(hybrid, KvType::q8_0);
+  EXPECT_EQ(cost.slope, 13'056u);
+  EXPECT_EQ(cost.fixed, 79'036'416u);
+  EXPECT_EQ(cost.slope * 131'072 + cost.fixed, 1'790'312'448u);
+}
+TEST(KvSize, Case40_AnUnknownLayout) {
+  EXPECT_EQ(check_case(40), 1);
 }
 
 // What libllama reports for eight slots of 8,192 tokens: 192 MiB of global and 120 MiB of windowed cells.
@@ -95,13 +142,13 @@ TEST(KvSize, AgreesWithTheEngineOnARealModel) {
   EXPECT_EQ(kv_bytes(*geometry, {.slots = 8, .micro_batch = 512}, 8192), 312 * kMiB);
 }
 
-TEST(KvSize, ASlotsCostIsSlopeTimesContextPlusFixed) {
+TEST(KvSize, Case32_ASlotsCostIsSlopeTimesContextPlusFixed) {
   const KvGeometry windowed{.global_elements = 8192, .windowed_elements = 36'864, .window = 512};
   const KvCost cost = kv_cost(windowed, KvType::f16);
   EXPECT_EQ(cost.slope * 65'536 + cost.fixed, 1'262'485'504u);
 }
 
-TEST(KvSize, WindowedCellsAreExactWhenTheMicroBatchIsKnown) {
+TEST(KvSize, Case35_WindowedCellsAreExactWhenTheMicroBatchIsKnown) {
   EXPECT_EQ(windowed_cells(65'536, 1024, 512, false, 1), 1536);
   EXPECT_EQ(windowed_cells(65'536, 1024, 512, true, 4), 4608);
   EXPECT_EQ(windowed_cells(1024, 4096, 512, false, 1), 1024);
@@ -124,7 +171,7 @@ TEST(KvSize, RecurrentStatesDoNotScaleWithTheCacheType) {
   EXPECT_EQ(kv_bytes(hybrid, {.type = KvType::q4_0}, 256), 18u * 256 + 1000);
 }
 
-TEST(KvSize, TheHeuristicIsClampedAndScaled) {
+TEST(KvSize, Case39_TheHeuristicIsClampedAndScaled) {
   EXPECT_EQ(heuristic_kv_bytes(4'000'000'000, KvType::q8_0, 32'768), 738'197'504u);
   EXPECT_EQ(heuristic_kv_bytes(30'000'000'000, KvType::q8_0, 32'768), 2'703'360'000u);
   EXPECT_EQ(heuristic_kv_bytes(30'000'000'000, KvType::f16, 32'768), 4'915'200'000u);

@@ -76,7 +76,7 @@ TEST(GgufMetadata, ReadsASlidingWindowModelWithoutTemplate) {
   EXPECT_LT(m->read_operations, 64u);
 }
 
-TEST(GgufMetadata, SkipsALargeVocabularyWithFewReads) {
+TEST(GgufMetadata, Case23_SkipsALargeVocabularyWithFewReads) {
   TestFile file = llama();
   file.texts("tokenizer.ggml.tokens", 50'000, "a token of twenty by").u32("llama.context_length", 131'072);
   const auto m = parse(file.bytes());
@@ -95,7 +95,7 @@ TEST(GgufMetadata, SkipsFixedWidthArraysWithoutReadingThem) {
   EXPECT_LT(m->bytes_read, 600u * 1024);
 }
 
-TEST(GgufMetadata, AProjectorsKeyNeverStandsInForTheLanguageModels) {
+TEST(GgufMetadata, Case25_AProjectorsKeyNeverStandsInForTheLanguageModels) {
   TestFile file;
   file.u32("clip.vision.block_count", 27).u32("qwen3.block_count", 36).text("general.architecture", "qwen3");
   EXPECT_EQ(parse(file.bytes())->geometry.block_count, 36u);
@@ -110,7 +110,7 @@ TEST(GgufMetadata, KeysMatchBySuffixWhenTheArchitectureIsNotNamed) {
   EXPECT_EQ(parse(file.bytes())->geometry.block_count, 5u);
 }
 
-TEST(GgufMetadata, PerLayerCountsKeepArrayAndMean) {
+TEST(GgufMetadata, Case26_PerLayerCountsKeepArrayAndMean) {
   TestFile file = llama();
   file.numbers<std::uint32_t>("llama.attention.head_count_kv", kU32, {6, 6, 6, 2});
   const auto m = parse(file.bytes());
@@ -184,7 +184,7 @@ TEST(GgufMetadata, ChatTemplatesAreKeptHoweverLong) {
   EXPECT_EQ(parse(llama().text("tokenizer.chat_template", text).bytes())->chat_template, text);
 }
 
-TEST(GgufMetadata, TensorBytesAreSummedByClassAndLayer) {
+TEST(GgufMetadata, Case27_TensorBytesAreSummedByClassAndLayer) {
   TestFile file;
   file.text("general.architecture", "moe").u32("moe.block_count", 2);
   file.tensor("token_embd.weight", 1024)
@@ -215,12 +215,12 @@ TEST(GgufMalformed, AnEmptyFileIsCalledEmpty) {
   EXPECT_THAT(error_of(""), HasSubstr("m.gguf is empty (0 bytes)"));
 }
 
-TEST(GgufMalformed, AnotherMagicIsNotAGgufFile) {
+TEST(GgufMalformed, Case22_AnotherMagicIsNotAGgufFile) {
   EXPECT_THAT(error_of("GGML" + std::string(100, '\0')),
               HasSubstr("not a GGUF file: it begins with \"GGML\""));
 }
 
-TEST(GgufMalformed, OldVersionsAndBigEndianFilesAreTold) {
+TEST(GgufMalformed, Case22_OldVersionsAndBigEndianFilesAreTold) {
   const auto with_version = [](std::uint32_t version) {
     return "GGUF" + raw(version) + std::string(16, '\0');
   };
@@ -230,7 +230,7 @@ TEST(GgufMalformed, OldVersionsAndBigEndianFilesAreTold) {
   EXPECT_EQ(error_of(with_version(2)), "no error");
 }
 
-TEST(GgufMalformed, EveryTruncationOfTheHeaderIsAnError) {
+TEST(GgufMalformed, Case24_EveryTruncationOfTheHeaderIsAnError) {
   TestFile file = llama();
   file.texts("tokenizer.ggml.tokens", 3, "tok")
       .numbers<std::uint32_t>("llama.attention.head_count", kU32, {1, 2});
@@ -257,7 +257,7 @@ struct Refusal {
   const char* message;
 };
 
-TEST(GgufMalformed, EveryLimitIsNamedWithKeyOrTensor) {
+TEST(GgufMalformed, Case24_EveryLimitIsNamedWithKeyOrTensor) {
   const std::string u32_array = raw<std::uint32_t>(kU32), string_array = raw<std::uint32_t>(kString);
   const auto counts = [](std::uint64_t tensors, std::uint64_t entries) {
     return "GGUF" + raw<std::uint32_t>(3) + raw(tensors) + raw(entries);
@@ -345,6 +345,23 @@ TEST(GgufFile, AFolderOrPipeIsNoModel) {
   EXPECT_THAT(read_metadata("/dev/zero").error().message, HasSubstr("not a regular file"));
 }
 
+TEST(GgufPrefix, AHeaderIsReadFromTheBeginningOfAFile) {
+  TestFile file = llama();
+  file.texts("tokenizer.ggml.tokens", 1000, "a token").tensor("blk.0.ffn_up.weight", 4096);
+  const std::string bytes = file.bytes(), header = file.header();
+  for (std::size_t size = 0; size < header.size(); size += 97) {
+    PrefixSource source(std::string_view(bytes).substr(0, size), bytes.size());
+    EXPECT_FALSE(read_metadata(source, "m.gguf")) << size;
+    EXPECT_TRUE(source.overran()) << size;
+  }
+  PrefixSource whole(header, bytes.size());
+  const auto m = read_metadata(whole, "m.gguf");
+  ASSERT_TRUE(m) << m.error().message;
+  EXPECT_EQ(m->geometry.block_count, 2u);
+  EXPECT_EQ(m->tensor_sizes.non_expert_bytes, 4096u);
+  EXPECT_EQ(m->file_size_bytes, bytes.size());
+}
+
 // --- split models
 // -----------------------------------------------------------------------------------------------------
 
@@ -368,7 +385,7 @@ TEST(GgufSplit, AllShardsAreSummed) {
   EXPECT_TRUE(m->file_size_complete);
 }
 
-TEST(GgufSplit, WithAShardMissingMetadataIsReadAndTheModelIsNot) {
+TEST(GgufSplit, Case28_WithAShardMissingMetadataIsReadAndTheModelIsNot) {
   const TestFolder folder;
   const auto first = folder.write("m-00001-of-00003.gguf", shard(0, 3).bytes());
   folder.write("m-00002-of-00003.gguf", shard(1, 3).bytes());

@@ -35,8 +35,12 @@ bool Reader::read(char* out, std::size_t size) {
     window_.resize(std::min<Bytes>(kReadAheadBytes, remaining()));
     window_at_ = position_;
     if (!fetch(position_, window_)) {
+      // The beginning of a file may end inside the window; what is asked for may still be there.
       window_.clear();
-      return false;
+      if (!fetch(position_, {out, size})) return false;
+      failure_ = Failure::none;
+      position_ += size;
+      return true;
     }
   }
   std::memcpy(out, window_.data() + (position_ - window_at_), size);

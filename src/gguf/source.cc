@@ -10,6 +10,11 @@ bool MemorySource::read_at(Bytes offset, std::span<char> out) {
   return true;
 }
 
+bool PrefixSource::read_at(Bytes offset, std::span<char> out) {
+  overran_ = offset > beginning_.size() || out.size() > beginning_.size() - offset;
+  return !overran_ && MemorySource(beginning_).read_at(offset, out);
+}
+
 Result<FileSource> FileSource::open(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   std::error_code error;

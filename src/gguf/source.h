@@ -30,6 +30,22 @@ class MemorySource final : public ByteSource {
   std::string_view bytes_;
 };
 
+// The beginning of a file that is not here, as an HTTP range brings it: enough to read a header before a
+// download. When reading fails and overran() says so, more of the file is needed.
+class PrefixSource final : public ByteSource {
+ public:
+  PrefixSource(std::string_view beginning, Bytes file_size)
+      : beginning_(beginning), file_size_(file_size) {}  // not copied
+  Bytes size() const override { return file_size_; }
+  bool read_at(Bytes offset, std::span<char> out) override;
+  bool overran() const { return overran_; }
+
+ private:
+  std::string_view beginning_;
+  Bytes file_size_;
+  bool overran_ = false;
+};
+
 // A regular file. It is read with one system call per read_at, without a buffer of its own.
 class FileSource final : public ByteSource {
  public:

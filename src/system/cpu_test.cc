@@ -15,7 +15,7 @@ CpuFacts read(const TestTree& tree, int affinity) {
   return read_cpu(tree.root(), [affinity] { return affinity; });
 }
 
-TEST(Cpu, AFractionalQuotaIsRoundedDown) {
+TEST(Cpu, Case1_AFractionalQuotaIsRoundedDown) {
   TestTree tree;
   tree.cpus("0-7").cgroup2("/a").file("sys/fs/cgroup/a/cpu.max", "150000 100000\n");
   EXPECT_EQ(read(tree, 8).available, 1);
@@ -30,7 +30,7 @@ TEST(Cpu, AQuotaBelowOneCpuIsOne) {
   EXPECT_EQ(read(tree, 8).available, 1);
 }
 
-TEST(Cpu, AQuotaOfTheWholeMachineIsNoLimit) {
+TEST(Cpu, Case2_AQuotaOfTheWholeMachineIsNoLimit) {
   TestTree tree;
   tree.cpus("0-15").cgroup2("/a").file("sys/fs/cgroup/a/cpu.max", "800000 100000\n");
   EXPECT_EQ(read(tree, 16).container_limit, 8);
@@ -39,7 +39,7 @@ TEST(Cpu, AQuotaOfTheWholeMachineIsNoLimit) {
   EXPECT_EQ(read(tree, 8).container_limit, std::nullopt);
 }
 
-TEST(Cpu, TheAffinityMaskIsALimit) {
+TEST(Cpu, Case3_TheAffinityMaskIsALimit) {
   TestTree tree;
   tree.cpus("0-15").cgroup2("/a").file("sys/fs/cgroup/a/cpu.max", "max 100000\n");
   EXPECT_EQ(read(tree, 4).available, 4);
@@ -53,7 +53,7 @@ TEST(Cpu, TheTightestQuotaAroundUsCounts) {
   EXPECT_EQ(read(tree, 16).available, 3);
 }
 
-TEST(Cpu, Version1QuotasAreHonoured) {
+TEST(Cpu, Case4_Version1QuotasAreHonoured) {
   TestTree tree;
   tree.cpus("0-7").cgroup1("/x");
   tree.file("sys/fs/cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "350000\n");

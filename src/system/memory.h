@@ -16,6 +16,10 @@ struct MemoryFacts {
   bool limited = false;  // a container limit is below the physical memory
 };
 
+// What is promised of `value`, a sum of kinds of reclaimable memory that overlap: at most nine tenths of the
+// total, and never less than what nobody uses.
+Bytes available_memory(Bytes value, Bytes total, Bytes truly_free);
+
 // `root` stands for "/" in tests. Whatever cannot be read counts as no limit; detection never fails.
 MemoryFacts read_memory(const std::filesystem::path& root = "/");
 

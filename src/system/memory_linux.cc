@@ -7,13 +7,6 @@
 namespace gezel::system {
 namespace {
 
-// Categories of reclaimable memory overlap; no more than this part of the total is ever promised.
-constexpr Bytes kCapNumerator = 9, kCapDenominator = 10;
-
-Bytes share(Bytes value, Bytes numerator, Bytes denominator) {
-  return static_cast<Bytes>(static_cast<unsigned __int128>(value) * numerator / denominator);
-}
-
 Bytes difference(Bytes from, Bytes what) {
   return from > what ? from - what : 0;
 }
@@ -39,8 +32,7 @@ MemoryFacts read_memory(const std::filesystem::path& root) {
     truly_free = std::min(truly_free, difference(group.limit, *group.used));
     available = std::min(available, difference(group.limit, difference(*group.used, group.inactive_file)));
   }
-  facts.available =
-      std::max(std::min(available, share(facts.total, kCapNumerator, kCapDenominator)), truly_free);
+  facts.available = available_memory(available, facts.total, truly_free);
   return facts;
 }
 

@@ -20,7 +20,7 @@ TEST(Memory, WithoutContainerItIsTheMachines) {
   EXPECT_FALSE(facts.limited);
 }
 
-TEST(Memory, TheTightestGroupAroundUsCounts) {
+TEST(Memory, Case5_TheTightestGroupAroundUsCounts) {
   TestTree tree;
   tree.memory(64, 60, 60).cgroup2("/a/b");
   tree.file("sys/fs/cgroup/a/b/memory.max", gib(16)).file("sys/fs/cgroup/a/memory.max", gib(12));
@@ -29,7 +29,7 @@ TEST(Memory, TheTightestGroupAroundUsCounts) {
   EXPECT_TRUE(facts.limited);
 }
 
-TEST(Memory, AGroupsFileCacheIsAvailable) {
+TEST(Memory, Case6_AGroupsFileCacheIsAvailable) {
   TestTree tree;
   tree.memory(64, 30, 40).cgroup2("/a");
   tree.file("sys/fs/cgroup/a/memory.max", gib(16)).file("sys/fs/cgroup/a/memory.current", gib(9.5));
@@ -65,7 +65,7 @@ TEST(Memory, Version1LimitsAreHonoured) {
   EXPECT_EQ(facts.available, 5 * kGiB);
 }
 
-TEST(Memory, Version1SaysUnlimitedWithAHugeNumber) {
+TEST(Memory, Case4_Version1SaysUnlimitedWithAHugeNumber) {
   TestTree tree;
   tree.memory(32, 20, 20).cgroup1("/");
   tree.file("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
