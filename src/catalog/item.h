@@ -46,6 +46,7 @@ struct GgufSource {
   std::optional<Bytes> resident_bytes;
   std::string quantization;
   std::optional<PinnedFile> projector, draft;
+  std::vector<std::string> mirrors;  // base addresses that hold the same repositories, tried in order
 };
 
 // Section 2.6.
@@ -55,6 +56,7 @@ struct MlxSource {
   Bytes size_bytes = 0;
   std::optional<Bytes> resident_bytes;
   std::string quantization, chat_template;
+  std::vector<std::string> mirrors;
   std::string disabled_reason;  // not empty: the build is known not to run, and counts as absent
 };
 

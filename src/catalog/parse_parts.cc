@@ -44,6 +44,14 @@ void unique_names(const Fields& in, const std::vector<PinnedFile>& files, std::s
   }
 }
 
+std::vector<std::string> read_mirrors(const Fields& in) {
+  auto out = in.texts("mirrors");
+  for (const auto& mirror : out) {
+    if (!is_web_url(mirror)) in.complain(in.field("mirrors"), "must be a list of https addresses");
+  }
+  return out;
+}
+
 GgufSource read_gguf(const Fields& in, bool companions) {
   GgufSource out;
   out.repository = in.text("huggingfaceRepo", true, &is_repository, "a repository such as \"org/name\"");
@@ -51,6 +59,7 @@ GgufSource read_gguf(const Fields& in, bool companions) {
   out.size_bytes = in.size("approxSizeBytes");
   out.resident_bytes = in.has("residentBytes") ? std::optional(in.size("residentBytes")) : std::nullopt;
   out.quantization = in.text("quantization");
+  out.mirrors = read_mirrors(in);
   const bool single = in.has("filename"), split = in.has("shards");
   if (single == split) {
     in.complain(in.field("filename"), single
@@ -87,6 +96,7 @@ MlxSource read_mlx(const Fields& in) {
   out.resident_bytes = in.has("residentBytes") ? std::optional(in.size("residentBytes")) : std::nullopt;
   out.quantization = in.text("quantization");
   out.chat_template = in.text("chatTemplate");
+  out.mirrors = read_mirrors(in);
   out.disabled_reason = in.text("disabledReason");
   return out;
 }

@@ -223,14 +223,19 @@ void record_refusal(json::object& members, const Refusal& refusal, std::string_v
 }
 
 std::string payload_fingerprint(std::string_view repo,
-                                const std::vector<std::pair<std::string, std::string>>& files) {
+                                const std::vector<std::pair<std::string, std::string>>& files,
+                                std::string_view chat_template) {
   auto sorted = files;
   std::sort(sorted.begin(), sorted.end());
   json::array list;
   for (const auto& [name, digest] : sorted)
     list.push_back(json::array{json::value(name), json::value(digest)});
   // Keys in alphabetical order and no spaces make it canonical.
-  return sha256_hex(to_json(json::object{{"files", std::move(list)}, {"repo", repo}}));
+  json::object canonical;
+  if (!chat_template.empty()) canonical["chatTemplate"] = chat_template;
+  canonical["files"] = std::move(list);
+  canonical["repo"] = repo;
+  return sha256_hex(to_json(canonical));
 }
 
 }  // namespace gezel::models

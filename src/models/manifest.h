@@ -64,8 +64,10 @@ void record_refusal(json::object& members, const Refusal& refusal, std::string_v
 // How a manifest names a file: base name inside the model's folder, absolute path outside.
 std::string manifest_name(const fs::path& file, bool external);
 
-// SHA-256 over the canonical JSON of {"files": sorted [name, sha256], "repo"} (spec 60 section 14).
+// SHA-256 over the canonical JSON of {"chatTemplate" when there is one, "files": sorted [name, sha256],
+// "repo"} (spec 60 section 14).
 std::string payload_fingerprint(std::string_view repo,
-                                const std::vector<std::pair<std::string, std::string>>& files);
+                                const std::vector<std::pair<std::string, std::string>>& files,
+                                std::string_view chat_template = {});
 
 }  // namespace gezel::models
