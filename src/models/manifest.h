@@ -52,6 +52,12 @@ struct ManifestDraft {
   bool chat_template_present = false;
   std::string default_template;
   fs::path projector;  // empty: none
+  // Of installs. The files are in the order parts, draft, auxiliary, projector.
+  fs::path draft;
+  std::vector<std::pair<std::string, fs::path>> auxiliary;  // role and file
+  std::string catalog_id, catalog_version, repository, revision;
+  json::object media;  // further members
+  bool proven = true;  // false: hashes were not compared, so no fingerprint
 };
 json::object draft_manifest(const ManifestDraft& draft);
 
