@@ -124,6 +124,11 @@ Result<Manifest> parse_manifest(std::string_view text, const fs::path& folder) {
   model.quantization = string_or(out.members, "quantization");
   model.context_window = std::max<std::int64_t>(0, int_or(out.members, "contextWindow", 0));
   model.default_template = string_or(out.members, "defaultChatTemplate");
+  model.catalog_id = string_or(out.members, "catalogId");
+  model.catalog_version = string_or(out.members, "catalogVersion");
+  model.repository = string_or(out.members, "huggingfaceRepo");
+  model.revision = string_or(out.members, "revision");
+  model.payload_fingerprint = string_or(out.members, "payloadFingerprint");
   model.chat_template_present = bool_or(out.members, "chatTemplatePresent", false);
 
   const bool external = model.source == "external";
@@ -133,6 +138,19 @@ Result<Manifest> parse_manifest(std::string_view text, const fs::path& folder) {
     model.files.push_back(std::move(path));
   }
   model.weights = model.files.front();
+  if (const std::string draft = string_or(out.members, "draftModelFilename"); !draft.empty()) {
+    GEZEL_TRY(model.draft, payload_path(draft, folder, external));
+    model.files.push_back(model.draft);
+  }
+  if (const auto* auxiliary = array_at(out.members, "auxiliaryFiles")) {
+    for (const auto& file : *auxiliary) {
+      const auto* object = file.if_object();
+      GEZEL_TRY(
+          fs::path path,
+          payload_path(object == nullptr ? std::string() : string_or(*object, "filename"), folder, external));
+      model.files.push_back(std::move(path));
+    }
+  }
   if (const std::string projector = string_or(out.members, "mmprojFilename"); !projector.empty()) {
     GEZEL_TRY(model.projector, payload_path(projector, folder, external));
     model.files.push_back(model.projector);
@@ -162,7 +180,8 @@ json::object draft_manifest(const ManifestDraft& draft) {
   out["approxSizeBytes"] = size;
   out["weightsFilename"] = manifest_name(draft.files.front(), draft.external);
 
-  const std::size_t parts = draft.files.size() - (draft.projector.empty() ? 0 : 1);
+  const std::size_t parts = draft.files.size() - (draft.projector.empty() ? 0 : 1) -
+                            (draft.draft.empty() ? 0 : 1) - draft.auxiliary.size();
   if (parts > 1) {
     json::array shards;
     for (std::size_t i = 0; i < parts; ++i) {
@@ -173,12 +192,27 @@ json::object draft_manifest(const ManifestDraft& draft) {
   }
   if (!draft.projector.empty()) out["mmprojFilename"] = manifest_name(draft.projector, draft.external);
 
+  if (!draft.draft.empty()) out["draftModelFilename"] = manifest_name(draft.draft, draft.external);
+  if (!draft.auxiliary.empty()) {
+    json::array files;
+    for (const auto& [role, file] : draft.auxiliary)
+      files.push_back(json::object{{"role", role}, {"filename", manifest_name(file, draft.external)}});
+    out["auxiliaryFiles"] = std::move(files);
+  }
+  for (const auto& [name, text] : {std::pair{"catalogId", &draft.catalog_id},
+                                   {"catalogVersion", &draft.catalog_version},
+                                   {"huggingfaceRepo", &draft.repository},
+                                   {"revision", &draft.revision}}) {
+    if (!text->empty()) out[name] = *text;
+  }
+  for (const auto& [name, value] : draft.media) out[name] = value;
+
   if (!draft.architecture.empty()) out["architecture"] = draft.architecture;
   if (!draft.quantization.empty()) out["quantization"] = draft.quantization;
   if (draft.context_window > 0) out["contextWindow"] = draft.context_window;
   out["chatTemplatePresent"] = draft.chat_template_present;
   if (!draft.default_template.empty()) out["defaultChatTemplate"] = draft.default_template;
-  out["importedFrom"] = draft.imported_from;
+  if (!draft.imported_from.empty()) out["importedFrom"] = draft.imported_from;
   if (draft.sha256.empty()) {
     json::object stamps;
     for (std::size_t i = 0; i < draft.files.size(); ++i) {
@@ -187,6 +221,7 @@ json::object draft_manifest(const ManifestDraft& draft) {
     out["fileStamps"] = std::move(stamps);
   } else {
     record_digests(out, draft.external, draft.files, draft.stamps, draft.sha256);
+    if (!draft.proven) out.erase("payloadFingerprint");
   }
   return out;
 }
@@ -223,14 +258,19 @@ void record_refusal(json::object& members, const Refusal& refusal, std::string_v
 }
 
 std::string payload_fingerprint(std::string_view repo,
-                                const std::vector<std::pair<std::string, std::string>>& files) {
+                                const std::vector<std::pair<std::string, std::string>>& files,
+                                std::string_view chat_template) {
   auto sorted = files;
   std::sort(sorted.begin(), sorted.end());
   json::array list;
   for (const auto& [name, digest] : sorted)
     list.push_back(json::array{json::value(name), json::value(digest)});
   // Keys in alphabetical order and no spaces make it canonical.
-  return sha256_hex(to_json(json::object{{"files", std::move(list)}, {"repo", repo}}));
+  json::object canonical;
+  if (!chat_template.empty()) canonical["chatTemplate"] = chat_template;
+  canonical["files"] = std::move(list);
+  canonical["repo"] = repo;
+  return sha256_hex(to_json(canonical));
 }
 
 }  // namespace gezel::models

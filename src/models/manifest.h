@@ -52,6 +52,12 @@ struct ManifestDraft {
   bool chat_template_present = false;
   std::string default_template;
   fs::path projector;  // empty: none
+  // Of installs. The files are in the order parts, draft, auxiliary, projector.
+  fs::path draft;
+  std::vector<std::pair<std::string, fs::path>> auxiliary;  // role and file
+  std::string catalog_id, catalog_version, repository, revision;
+  json::object media;  // further members
+  bool proven = true;  // false: hashes were not compared, so no fingerprint
 };
 json::object draft_manifest(const ManifestDraft& draft);
 
@@ -64,8 +70,10 @@ void record_refusal(json::object& members, const Refusal& refusal, std::string_v
 // How a manifest names a file: base name inside the model's folder, absolute path outside.
 std::string manifest_name(const fs::path& file, bool external);
 
-// SHA-256 over the canonical JSON of {"files": sorted [name, sha256], "repo"} (spec 60 section 14).
+// SHA-256 over the canonical JSON of {"chatTemplate" when there is one, "files": sorted [name, sha256],
+// "repo"} (spec 60 section 14).
 std::string payload_fingerprint(std::string_view repo,
-                                const std::vector<std::pair<std::string, std::string>>& files);
+                                const std::vector<std::pair<std::string, std::string>>& files,
+                                std::string_view chat_template = {});
 
 }  // namespace gezel::models

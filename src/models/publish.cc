@@ -101,27 +101,45 @@ Staging::~Staging() {
 }
 
 Result<> Staging::publish(Entropy& entropy) {
-  const fs::path target = root_ / id_;
-  GEZEL_CHECK(check_real_folders(home_, target));
-  GEZEL_CHECK(sync_folder(folder_));
+  GEZEL_CHECK(publish_folder(home_, root_, folder_, id_, entropy));
+  folder_.clear();
+  return {};
+}
+
+Result<> publish_folder(const fs::path& home, const fs::path& root, const fs::path& folder,
+                        const std::string& id, Entropy& entropy,
+                        const std::function<void(std::string_view)>& at_step) {
+  const auto reached = [&](std::string_view step) {
+    if (at_step) at_step(step);
+  };
+  const fs::path target = root / id;
+  GEZEL_CHECK(check_real_folders(home, target));
+  GEZEL_CHECK(check_real_folders(home, folder));
+  GEZEL_CHECK(sync_folder(folder));
   fs::path backup;
   std::error_code error;
   if (fs::exists(fs::symlink_status(target, error))) {
-    backup = root_ / fmt::format(".{}{}{}", id_, kBackupMark, new_uuid(entropy));
+    backup = root / fmt::format(".{}{}{}", id, kBackupMark, new_uuid(entropy));
     GEZEL_CHECK(rename_folder(target, backup));
+    reached("backup");
   }
-  if (auto published = rename_folder(folder_, target); !published) {
+  if (auto published = rename_folder(folder, target); !published) {
     if (!backup.empty()) {
       if (const auto back = rename_folder(backup, target); !back) {
         log_error("cannot restore a model; the next start tries again",
-                  {{"model", id_}, {"error", back.error().message}});
+                  {{"model", id}, {"error", back.error().message}});
       }
     }
     return published;
   }
-  folder_.clear();
-  GEZEL_CHECK(sync_folder(root_));
+  reached("published");
+  // From here on the new model is there. What fails now costs durability or space, not the model.
+  if (const auto synced = sync_folder(root); !synced)
+    log_warn("a published model may not survive a power failure",
+             {{"model", id}, {"error", synced.error().message}});
+  reached("synced");
   if (!backup.empty()) remove_quietly(backup);
+  reached("cleaned");
   return {};
 }
 
@@ -129,7 +147,12 @@ void recover_publishes(const fs::path& home, const fs::path& root, const std::ve
   const fs::path incoming = root / kIncoming;
   if (!check_real_folders(home, root)) return;
   for (const fs::path& entry : entries(root)) {
-    if (const auto id = backup_id(entry.filename().string())) {
+    const std::string name = entry.filename().string();
+    if (name.starts_with('.') && name.find(kDeletedMark) != std::string::npos) {
+      remove_quietly(entry);
+      continue;
+    }
+    if (const auto id = backup_id(name)) {
       if (std::find(active.begin(), active.end(), *id) == active.end()) recover_backup(root, entry, *id);
     }
   }

@@ -5,7 +5,9 @@
 // `.incoming`, then renamed into place; a crash at any moment leaves the old model, the new one, or something
 // that recover_publishes() turns into the old one.
 #pragma once
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
@@ -33,6 +35,16 @@ class Staging {
   fs::path home_, root_, folder_;
   std::string id_;
 };
+
+// The same for a folder anywhere below `root` that is complete, manifest and all: through a backup of what
+// was there, so that a crash between the two renames costs nothing. `at_step` is told "backup", "published",
+// "synced" and "cleaned".
+Result<> publish_folder(const fs::path& home, const fs::path& root, const fs::path& folder,
+                        const std::string& id, Entropy& entropy,
+                        const std::function<void(std::string_view)>& at_step = {});
+
+// What a deletion set aside: ".<id>.deleted-<uuid>". Removed after a crash like superseded backups.
+inline constexpr std::string_view kDeletedMark = ".deleted-";
 
 // After a crash: brings back what a publish had set aside, removes backups that were superseded and staging
 // folders of imports that are not in `active`. Never touches downloads. Errors of one folder do not stop the

@@ -13,6 +13,7 @@
 #include "models/ids.h"
 #include "models/manifest.h"
 #include "models/publish.h"
+#include "models/staging.h"
 
 namespace gezel::models {
 namespace {
@@ -100,9 +101,9 @@ std::unexpected<Error> model_invalid(std::string_view id, std::string_view reaso
 
 }  // namespace
 
-ModelStore::ModelStore(fs::path home, const Clock& clock, Entropy& entropy)
+ModelStore::ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std::string_view backend)
     : home_(std::move(home)),
-      root_(home_ / "engines" / "llama-cpp" / "models"),
+      root_(home_ / "engines" / backend / "models"),
       clock_(clock),
       entropy_(entropy),
       free_space_(&free_space) {}
@@ -166,10 +167,13 @@ Inventory ModelStore::inventory() const {
     if (auto manifest = load(id)) {
       out.installed.push_back(std::move(manifest->model));
     } else {
-      UnrecognizedModel model{id, std::move(manifest.error().reason), 0};
-      std::error_code error;
-      for (fs::directory_iterator it(root_ / id, error), end; !error && it != end; it.increment(error)) {
-        if (it->path().filename() != kManifestName) model.bytes += bytes_of(it->path());
+      UnrecognizedModel model{.id = id, .reason = std::move(manifest.error().reason)};
+      const FolderSize size = measure_folder(root_ / id);
+      model.bytes = size.payload_bytes;
+      model.updated_at_ms = size.newest_ms;
+      if (const auto text = read_file(root_ / id / kManifestName, kMaxManifestBytes)) {
+        if (const auto parsed = parse_json(*text); parsed && parsed->is_object())
+          model.name = string_or(parsed->get_object(), "name");
       }
       out.unrecognized.push_back(std::move(model));
     }
@@ -178,6 +182,7 @@ Inventory ModelStore::inventory() const {
             [](const auto& a, const auto& b) { return std::tie(a.name, a.id) < std::tie(b.name, b.id); });
   std::sort(out.unrecognized.begin(), out.unrecognized.end(),
             [](const auto& a, const auto& b) { return std::tie(b.bytes, a.id) < std::tie(a.bytes, b.id); });
+  out.incomplete = incomplete();
   return out;
 }
 

@@ -33,12 +33,15 @@ struct InstalledModel {
   std::string source;           // catalog | huggingface | import | external | bundle
   fs::path weights;             // absolute; the first shard of a split model
   fs::path projector;           // absolute; empty: none was asked for
+  fs::path draft;               // absolute; a companion for speculative decoding, empty: none
   std::vector<fs::path> files;  // every payload file, absolute, in order; the projector last
   Bytes size_bytes = 0;         // of these files now
   std::string architecture, quantization;
   std::int64_t context_window = 0;  // trained, 0 = unknown
   bool chat_template_present = false;
   std::string default_template;  // "default:<name>" that the engine will use, when the file has no template
+  // What it was installed from; "" for imports.
+  std::string catalog_id, catalog_version, repository, revision, payload_fingerprint;
   // By payload file name, by absolute path for references. Digests: empty until hashed.
   std::map<std::string, std::string> sha256;
   std::map<std::string, FileStamp> stamps;  // of the same files when they were hashed, or else imported
@@ -49,11 +52,22 @@ struct UnrecognizedModel {
   std::string id;
   std::string reason;  // with the path of the file it is about: for local people, not for network clients
   Bytes bytes = 0;
+  std::string name = {};           // as far as its manifest can be read
+  std::int64_t updated_at_ms = 0;  // newest write, milliseconds since 1970
+};
+
+// Bytes without a manifest: a download that stopped. Not while it is being installed.
+struct IncompleteModel {
+  std::string id;
+  Bytes bytes = 0;
+  std::int64_t updated_at_ms = 0;
+  bool has_partial = false;
 };
 
 struct Inventory {
   std::vector<InstalledModel> installed;        // sorted by name
   std::vector<UnrecognizedModel> unrecognized;  // largest first
+  std::vector<IncompleteModel> incomplete;      // largest first
 };
 
 struct ImportRequest {
@@ -70,12 +84,42 @@ enum class Integrity {
   unverified,  // never hashed
 };
 
+// Deleting a model (spec 60 section 13).
+struct RemoveRequest {
+  std::string id;
+  // The engine that has it loaded or a request queued for it, "" = none: then nothing is deleted. Whoever
+  // forces it stops that engine first.
+  std::string in_use_by = {};
+  // Waits before another try at files that are still open; false = give up. Never called by default.
+  std::function<bool(Millis)> wait = {};
+};
+
+// Named places of an install or a publish that was just reached; tests end the process there.
+using StepHook = std::function<void(std::string_view)>;
+
 struct Manifest;
 class Importer;
+class ModelStore;
+
+// An id that is being installed: no import, other install or clean-up touches it while this lives.
+class InstallSlot {
+ public:
+  InstallSlot(InstallSlot&& other) noexcept;
+  InstallSlot& operator=(InstallSlot&&) = delete;
+  ~InstallSlot();
+  const std::string& id() const { return id_; }
+
+ private:
+  friend class ModelStore;
+  InstallSlot(ModelStore& store, std::string id) : store_(&store), id_(std::move(id)) {}
+  ModelStore* store_;
+  std::string id_;
+};
 
 class ModelStore {
  public:
-  ModelStore(fs::path home, const Clock& clock, Entropy& entropy);
+  // `backend` is the folder below <home>/engines.
+  ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std::string_view backend = "llama-cpp");
 
   Inventory inventory() const;
   // By exact id. Errors: `model_not_found` (with near misses in the message), `model-invalid` (manifest or
@@ -103,7 +147,27 @@ class ModelStore {
 
   // Cleans up after a crash in mid-import: at start, and before each import.
   void recover();
+  // At start: removes downloads that nobody went on with for seven days (spec 60 section 12). Returns their
+  // ids.
+  std::vector<std::string> remove_stale_downloads();
 
+  // Installing. Errors: `invalid-model-id`, `install_in_progress`.
+  Result<InstallSlot> begin_install(const std::string& id);
+  // The folder a slot's files arrive in; it stays when the install does not end well.
+  fs::path staging(const InstallSlot& slot) const;
+  // Makes the complete staging folder, manifest included, the installed model.
+  Result<> publish_install(const InstallSlot& slot, const StepHook& at_step = {});
+  std::optional<Bytes> free_bytes() const { return free_space_(root_); }
+
+  // Errors: `invalid-model-id`, `model_in_use`, `install_in_progress`, `model_not_installed`, `model_locked`.
+  // Also removes what a stopped download left. Files of other places that a model refers to are never
+  // touched.
+  Result<> remove(const RemoveRequest& request);
+
+  // Remembers that the files were proven to be those of the catalog (section 14). Nothing else changes.
+  Result<> record_fingerprint(std::string_view id, const std::string& fingerprint);
+
+  fs::path home() const { return home_; }
   fs::path root() const { return root_; }
   // How much space is free for a path; the default asks the file system. For tests of full disks.
   void set_free_space_probe(std::function<std::optional<Bytes>(const fs::path&)> probe);
@@ -115,7 +179,10 @@ class ModelStore {
   };
   std::expected<Manifest, Unusable> load(const std::string& id) const;
   std::vector<std::string> ids() const;  // of every folder that has a manifest
+  std::vector<IncompleteModel> incomplete() const;
+  bool is_installing(std::string_view id) const;  // mutex_ is held
   friend class Importer;
+  friend class InstallSlot;
 
   fs::path home_, root_;
   const Clock& clock_;

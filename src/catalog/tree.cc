@@ -1,0 +1,158 @@
+#include "catalog/tree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "catalog/grammar.h"
+#include "catalog/parse.h"
+
+namespace gezel::catalog {
+namespace {
+
+constexpr std::string_view kManifest = "manifest.json";
+constexpr std::string_view kVersions = "versions";
+
+bool is_absent(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
+std::unexpected<Error> unreadable(const fs::path& path, const std::error_code& error) {
+  return fail(ErrorKind::io, "catalog_unreadable",
+              fmt::format("the catalog folder {} cannot be read: {}; make it readable or remove it",
+                          path.string(), error.message()));
+}
+
+// Folders in `path`, sorted; hidden ones and everything else are passed over.
+Result<std::vector<fs::path>> folders_in(const fs::path& path) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  fs::directory_iterator it(path, error);
+  for (const fs::directory_iterator end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (it->path().filename().string().starts_with('.') || !fs::is_directory(it->symlink_status(ignored)))
+      continue;
+    out.push_back(it->path());
+    if (out.size() > kMaxEntries) {
+      return fail(ErrorKind::too_large, "catalog_too_large",
+                  fmt::format("the catalog folder {} has more than {} entries", path.string(), kMaxEntries));
+    }
+  }
+  if (error && !is_absent(error)) return unreadable(path, error);
+  std::ranges::sort(out);
+  return out;
+}
+
+// Nothing when the file is not there. What cannot be read because of the system is an error.
+Result<std::optional<std::string>> file_text(const fs::path& path, Bytes limit) {
+  std::error_code error;
+  const auto status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::not_found || (error && is_absent(error))) return std::nullopt;
+  if (error) return unreadable(path, error);
+  if (!fs::is_regular_file(status)) return std::nullopt;
+  auto text = read_file(path, limit);
+  if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
+  if (!text) return std::unexpected(std::move(text).error());
+  return std::move(*text);
+}
+
+class ItemReader {
+ public:
+  ItemReader(Kind kind, const fs::path& folder, std::vector<Problem>& problems)
+      : kind_(kind), folder_(folder), name_(folder.filename().string()), problems_(problems) {}
+
+  Result<ItemPtr> read() {
+    GEZEL_TRY(const auto identity, object(folder_ / kManifest));
+    if (!identity) return skip(std::string(kManifest), "is missing or no JSON object");
+    if (const auto id = string_or(*identity, "id"); id != name_)
+      return skip("id", fmt::format("is \"{}\"; it must be the folder's name, \"{}\"", id, name_));
+    if (const auto kind = string_or(*identity, "kind", to_string(kind_)); kind != to_string(kind_))
+      return skip("kind", fmt::format("is \"{}\"; it must be \"{}\" here", kind, to_string(kind_)));
+    GEZEL_TRY(const auto folders, folders_in(folder_ / kVersions));
+    if (folders.empty()) return skip(std::string(kVersions), "has no version");
+    if (folders.size() > kMaxVersions) return skip(std::string(kVersions), "has too many versions");
+    std::vector<json::object> versions;
+    for (const auto& folder : folders) {
+      const std::string name = folder.filename().string();
+      GEZEL_TRY(auto version, object(folder / kManifest));
+      if (!version)
+        return skip(fmt::format("{}/{}/{}", kVersions, name, kManifest), "is missing or no JSON object");
+      if (const auto word = string_or(*version, "version"); word != name)
+        return skip("version", fmt::format("is \"{}\"; it must be the folder's name, \"{}\"", word, name));
+      versions.push_back(std::move(*version));
+    }
+    std::vector<const json::object*> pointers;
+    for (const auto& version : versions) pointers.push_back(&version);
+    return parse_item(kind_, *identity, pointers, name_, problems_);
+  }
+
+ private:
+  ItemPtr skip(std::string field, std::string_view what) {
+    problems_.push_back({name_, field, fmt::format("{}: {} {}", name_, field, what)});
+    return nullptr;
+  }
+
+  Result<std::optional<json::object>> object(const fs::path& path) {
+    auto text = file_text(path, kMaxManifestBytes);
+    if (!text && text.error().kind != ErrorKind::too_large) return std::unexpected(std::move(text).error());
+    if (!text || !*text) return std::nullopt;
+    auto parsed = parse_json(**text);
+    if (!parsed || !parsed->is_object()) return std::nullopt;
+    return std::move(parsed->get_object());
+  }
+
+  Kind kind_;
+  const fs::path& folder_;
+  std::string name_;
+  std::vector<Problem>& problems_;
+};
+
+std::string shard_of(std::string_view id) {
+  return lowered(id.substr(0, 2));
+}
+
+}  // namespace
+
+Result<ItemPtr> read_tree_item(const fs::path& root, Kind kind, std::string_view id,
+                               std::vector<Problem>& problems) {
+  if (!is_catalog_id(id)) return ItemPtr();
+  const fs::path folder = root / folder_name(kind) / shard_of(id) / id;
+  // The grammar leaves no way out; the path is looked at as well.
+  const auto relative = folder.lexically_normal().lexically_relative(root.lexically_normal());
+  if (relative.empty() || *relative.begin() == "..") return ItemPtr();
+  std::error_code error;
+  const auto status = fs::symlink_status(folder, error);
+  if (error && !is_absent(error)) return unreadable(folder, error);
+  if (!fs::is_directory(status)) return ItemPtr();
+  return ItemReader(kind, folder, problems).read();
+}
+
+Result<Parsed> read_tree(const fs::path& root, Kind kind) {
+  const fs::path folder = root / folder_name(kind);
+  auto index = file_text(folder / "index.json", kMaxIndexBytes);
+  if (!index && index.error().kind != ErrorKind::too_large) return std::unexpected(std::move(index).error());
+  if (index && *index) {
+    if (auto parsed = parse_index(**index, kind)) return std::move(*parsed);
+  }
+  Parsed out;
+  GEZEL_TRY(const auto shards, folders_in(folder));
+  for (const auto& shard : shards) {
+    GEZEL_TRY(const auto items, folders_in(shard));
+    for (const auto& item : items) {
+      const std::string id = item.filename().string();
+      if (shard_of(id) != shard.filename().string()) {
+        out.problems.push_back({id, "folder",
+                                fmt::format("{}: its folder must lie in \"{}\", not in \"{}\"", id,
+                                            shard_of(id), shard.filename().string())});
+        continue;
+      }
+      GEZEL_TRY(auto read, ItemReader(kind, item, out.problems).read());
+      if (read != nullptr) out.items.push_back(std::move(read));
+    }
+  }
+  return out;
+}
+
+}  // namespace gezel::catalog

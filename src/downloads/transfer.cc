@@ -1,0 +1,258 @@
+// A transfer is a loop of attempts; an attempt is a chain of requests along redirects that ends with a body
+// or with a reason. Bytes go to the disk as they arrive, and through the hash as long as the file has no part
+// that was there before.
+
+#include "downloads/transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "downloads/partial_file.h"
+#include "downloads/sha256.h"
+
+namespace gezel::downloads {
+namespace {
+
+// How an attempt ended; no error: complete.
+struct Attempt {
+  std::optional<Error> error;
+  bool again = false;  // it may go better next time
+};
+
+Attempt stopped(Error error, bool again) {
+  return {std::move(error), again};
+}
+
+// Where a body goes, and what the heads said.
+class Target : public HttpSink {
+ public:
+  bool on_head(const ResponseHead& head) override {
+    decision_ = decide(head, offset());
+    location_ = head.location;
+    return accept();
+  }
+  const Decision& decision() const { return decision_; }
+  const std::string& location() const { return location_; }
+
+  virtual Bytes offset() const = 0;  // to ask from
+  // The answer ended, or broke off with `broken`.
+  virtual Attempt finish(std::optional<Error> broken) = 0;
+
+ protected:
+  virtual bool accept() = 0;  // takes the body of the last head
+  Decision decision_;
+
+ private:
+  std::string location_;
+};
+
+Attempt follow(HttpClient& client, const std::string& address, const AccessToken& token, Target& target,
+               const Cancellation& cancellation) {
+  auto url = parse_url(address);
+  if (!url) return stopped(std::move(url).error(), false);
+  bool trusted = !token.value.empty() && url->origin() == token.origin;
+  for (int redirects = 0;; ++redirects) {
+    auto got =
+        client.get({*url, target.offset(), trusted ? token.value : std::string()}, target, cancellation);
+    if (!got) return target.finish(std::move(got).error());
+    if (target.decision().action != Action::redirect) return target.finish({});
+    if (redirects == kMaxRedirects) {
+      return stopped({ErrorKind::unavailable,
+                      "too_many_redirects",
+                      fmt::format("the host redirects more than {} times", kMaxRedirects),
+                      {}},
+                     false);
+    }
+    auto next = resolve_redirect(*url, target.location());
+    if (!next) return stopped(std::move(next).error(), false);
+    // Once another host came into play the token is not shown again, wherever the chain leads.
+    trusted = trusted && next->origin() == token.origin;
+    url = std::move(next);
+  }
+}
+
+class FileTarget final : public Target {
+ public:
+  FileTarget(PartialFile file, const FileRequest& request, const TransferEvents& events)
+      : file_(std::move(file)), request_(request), events_(events), whole_(file_.size() == 0) {}
+
+  Bytes offset() const override { return file_.size(); }
+  Bytes high_water() const { return high_water_; }
+
+  Result<> on_body(std::string_view data) override {
+    // Never past what the server itself said is the end.
+    if (total_) data = data.substr(0, *total_ - std::min(*total_, file_.size()));
+    if (file_.size() + data.size() > kMaxFileBytes) return too_large();
+    GEZEL_CHECK(file_.append(data));
+    if (whole_) hash_.update(data);
+    high_water_ = std::max(high_water_, file_.size());
+    if (events_.progress) events_.progress(file_.size(), total_.value_or(request_.expected_bytes));
+    return {};
+  }
+
+  Attempt finish(std::optional<Error> broken) override {
+    if (problem_) return stopped(std::move(*problem_), false);
+    const bool body = decision_.action == Action::append || decision_.action == Action::restart;
+    // With every byte here it no longer matters how the connection ended.
+    if (body && total_ && file_.size() >= *total_) return synced();
+    if (broken) {
+      const bool again = broken->kind == ErrorKind::unavailable || broken->kind == ErrorKind::timeout;
+      return stopped(std::move(*broken), again);
+    }
+    switch (decision_.action) {
+      case Action::append:
+      case Action::restart:
+        if (!total_) return synced();
+        return stopped({ErrorKind::unavailable,
+                        "dropped",
+                        fmt::format("the connection ended after {} of {} bytes", file_.size(), *total_),
+                        {}},
+                       true);
+      case Action::complete:
+        return complete();
+      case Action::retry_without_range:
+        return start_over();
+      case Action::retry:
+        return stopped(decision_.error, true);
+      case Action::redirect:
+      case Action::fail:
+        break;
+    }
+    return stopped(decision_.error, false);
+  }
+
+  Transferred result() { return {file_.size(), whole_ ? std::optional(hash_.hex()) : std::nullopt}; }
+
+ protected:
+  bool accept() override {
+    problem_.reset();
+    total_ = decision_.total;
+    if (decision_.action == Action::append) return fits();
+    if (decision_.action != Action::restart) return false;
+    return empty() && fits();
+  }
+
+ private:
+  static std::unexpected<Error> too_large() {
+    return fail(ErrorKind::too_large, "file_too_large",
+                fmt::format("the file is larger than {} bytes, the most that is downloaded", kMaxFileBytes));
+  }
+  bool fits() {
+    if (!total_ || *total_ <= kMaxFileBytes) return true;
+    problem_ = too_large().error();
+    return false;
+  }
+  bool empty() {
+    if (file_.size() == 0 && whole_) return true;
+    auto truncated = file_.truncate(0);
+    if (!truncated) problem_ = std::move(truncated).error();
+    hash_.reset();
+    whole_ = true;
+    return truncated.has_value();
+  }
+  Attempt start_over() {
+    if (!empty()) return stopped(std::move(*problem_), false);
+    return stopped(decision_.error, true);
+  }
+  Attempt complete() {
+    if (decision_.truncate_to < file_.size()) {
+      if (auto cut = file_.truncate(decision_.truncate_to); !cut)
+        return stopped(std::move(cut).error(), false);
+      whole_ = false;
+    }
+    return synced();
+  }
+  Attempt synced() {
+    if (auto done = file_.sync(); !done) return stopped(std::move(done).error(), false);
+    return {};
+  }
+
+  PartialFile file_;
+  const FileRequest& request_;
+  const TransferEvents& events_;
+  Sha256 hash_;
+  bool whole_;  // the hash has seen every byte of the file
+  std::optional<Bytes> total_;
+  std::optional<Error> problem_;  // with the disk or the size, found between head and body
+  Bytes high_water_ = 0;
+};
+
+class TextTarget final : public Target {
+ public:
+  explicit TextTarget(Bytes limit) : limit_(limit) {}
+
+  Bytes offset() const override { return 0; }
+  Result<> on_body(std::string_view data) override {
+    if (text_.size() + data.size() > limit_)
+      return fail(ErrorKind::too_large, "too_large",
+                  fmt::format("the answer has more than {} bytes", limit_));
+    text_ += data;
+    return {};
+  }
+  Attempt finish(std::optional<Error> broken) override {
+    if (broken) return stopped(*broken, broken->kind == ErrorKind::unavailable);
+    if (decision_.action == Action::restart) return {};
+    return stopped(decision_.error, decision_.action == Action::retry);
+  }
+  std::string take() { return std::move(text_); }
+
+ protected:
+  bool accept() override {
+    text_.clear();
+    return decision_.action == Action::restart;
+  }
+
+ private:
+  Bytes limit_;
+  std::string text_;
+};
+
+Error after(Error reason, int attempts) {
+  if (attempts > 1) reason.message += fmt::format(" (after {} attempts)", attempts);
+  return reason;
+}
+
+}  // namespace
+
+Transfers::Transfers(HttpClient& client, Waiter& waiter, Entropy& entropy, RetryRules rules)
+    : client_(client), waiter_(waiter), entropy_(entropy), rules_(rules) {}
+
+Result<Transferred> Transfers::fetch(const FileRequest& request, const TransferEvents& events,
+                                     const Cancellation& cancellation) const {
+  GEZEL_TRY(auto file, PartialFile::open(request.partial));
+  FileTarget target(std::move(file), request, events);
+  RetryBudget budget(rules_, entropy_);
+  while (true) {
+    auto attempt = follow(client_, request.url, request.token, target, cancellation);
+    if (!attempt.error) return target.result();
+    if (cancellation.cancelled() || !attempt.again)
+      return std::unexpected(after(*attempt.error, budget.attempts() + 1));
+    const auto delay = budget.failed(target.high_water());
+    if (!delay) return std::unexpected(after(*attempt.error, budget.attempts()));
+    if (events.retrying)
+      events.retrying({budget.attempts() + 1, budget.most_attempts(), *delay, *attempt.error});
+    if (!waiter_.wait(*delay, cancellation))
+      return fail(ErrorKind::cancelled, "cancelled", "the download was cancelled");
+  }
+}
+
+Result<std::string> Transfers::fetch_text(const std::string& url, Bytes limit, const AccessToken& token,
+                                          const Cancellation& cancellation) const {
+  RetryRules rules = rules_;
+  rules.without_headway = std::min(rules.without_headway, kSmallAttempts);
+  RetryBudget budget(rules, entropy_);
+  TextTarget target(limit);
+  while (true) {
+    auto attempt = follow(client_, url, token, target, cancellation);
+    if (!attempt.error) return target.take();
+    if (!attempt.again) return std::unexpected(after(*attempt.error, budget.attempts() + 1));
+    const auto delay = budget.failed(0);
+    if (!delay) return std::unexpected(after(*attempt.error, budget.attempts()));
+    if (!waiter_.wait(*delay, cancellation))
+      return fail(ErrorKind::cancelled, "cancelled", "the request was cancelled");
+  }
+}
+
+}  // namespace gezel::downloads

@@ -1,0 +1,73 @@
+// downloads/transfer.h
+//
+// One file from one address, however often the connection breaks (spec 60 sections 10.3 and 10.4): resumes
+// where the partial file ends, follows redirects within the rules, retries within the budget. Blocking; runs
+// on a thread that may wait.
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/files.h"
+#include "base/ids.h"
+#include "downloads/http_client.h"
+#include "downloads/retry_budget.h"
+
+namespace gezel::downloads {
+
+inline constexpr int kMaxRedirects = 5;
+inline constexpr Bytes kMaxFileBytes = Bytes{2} << 40;  // 2 TiB: no model is larger
+inline constexpr int kSmallAttempts = 3;                // of small requests such as listings
+
+// Shown to exactly one origin, and to nobody after a redirect to another.
+struct AccessToken {
+  std::string origin;  // Url::origin()
+  std::string value;   // "" = none
+};
+
+struct FileRequest {
+  std::string url;
+  fs::path partial;          // is written to; stays on failure
+  Bytes expected_bytes = 0;  // for progress while the server has not said; 0 = unknown
+  AccessToken token;
+};
+
+struct Retry {
+  int attempt = 0, most_attempts = 0;  // the one about to start, 1-based
+  Millis delay{};
+  Error reason;
+};
+
+struct TransferEvents {
+  std::function<void(Bytes written, Bytes total)> progress;  // after every piece that was written
+  std::function<void(const Retry&)> retrying;
+};
+
+struct Transferred {
+  Bytes bytes = 0;
+  // Of the whole file when every byte of it passed through here; else it has to be read.
+  std::optional<std::string> sha256;
+};
+
+class Transfers {
+ public:
+  Transfers(HttpClient& client, Waiter& waiter, Entropy& entropy, RetryRules rules = {});
+
+  // The partial file is complete and synced when it succeeds. Errors: gated_or_denied, file_not_on_host,
+  // bad_url, insufficient_disk, cancelled, ...; after the budget is spent the last reason with the number of
+  // attempts.
+  Result<Transferred> fetch(const FileRequest& request, const TransferEvents& events,
+                            const Cancellation& cancellation) const;
+
+  // A small document. Error `too_large` beyond `limit`.
+  Result<std::string> fetch_text(const std::string& url, Bytes limit, const AccessToken& token,
+                                 const Cancellation& cancellation) const;
+
+ private:
+  HttpClient& client_;
+  Waiter& waiter_;
+  Entropy& entropy_;
+  RetryRules rules_;
+};
+
+}  // namespace gezel::downloads

@@ -1,0 +1,110 @@
+#include "downloads/url.h"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+namespace gezel::downloads {
+namespace {
+
+constexpr std::size_t kMaxUrl = 8192;  // signed addresses of storage hosts have a few kilobytes
+
+using Handle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
+
+std::string part(CURLU* url, CURLUPart which, unsigned flags = 0) {
+  char* text = nullptr;
+  if (curl_url_get(url, which, &text, flags) != CURLUE_OK || text == nullptr) return {};
+  std::string out(text);
+  curl_free(text);
+  return out;
+}
+
+std::unexpected<Error> bad_url(std::string_view text, std::string_view why) {
+  return fail(ErrorKind::invalid, "bad_url", fmt::format("the address \"{}\" {}", text.substr(0, 200), why),
+              "url");
+}
+
+Result<Url> checked(CURLU* handle, std::string_view shown) {
+  Url out;
+  out.text = part(handle, CURLUPART_URL);
+  out.scheme = part(handle, CURLUPART_SCHEME);
+  out.host = part(handle, CURLUPART_HOST);
+  for (char& c : out.host) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  const std::string port = part(handle, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+  std::from_chars(port.data(), port.data() + port.size(), out.port);
+  if (out.host.empty() || out.text.size() > kMaxUrl) return bad_url(shown, "has no host or is too long");
+  if (!part(handle, CURLUPART_USER).empty() || !part(handle, CURLUPART_PASSWORD).empty())
+    return bad_url(shown, "has a user name or password in it; use an access token instead");
+  if (out.scheme == "https" || (out.scheme == "http" && is_loopback(out.host))) return out;
+  return bad_url(shown, "must begin with https:// (plain http only goes to this machine itself)");
+}
+
+Result<Url> parse(std::string_view base, std::string_view text) {
+  const auto odd = [](char c) { return static_cast<unsigned char>(c) <= 0x20 || c == 0x7f; };
+  if (text.empty() || text.size() > kMaxUrl || std::ranges::any_of(text, odd))
+    return bad_url(text, "is empty, too long, or has blanks or control characters");
+  const Handle handle(curl_url(), &curl_url_cleanup);
+  if (handle == nullptr) return bad_url(text, "cannot be looked at: out of memory");
+  if (!base.empty() && curl_url_set(handle.get(), CURLUPART_URL, std::string(base).c_str(), 0) != CURLUE_OK)
+    return bad_url(base, "cannot be read");
+  if (const auto error = curl_url_set(handle.get(), CURLUPART_URL, std::string(text).c_str(), 0);
+      error != CURLUE_OK)
+    return bad_url(text, fmt::format("cannot be read: {}", curl_url_strerror(error)));
+  return checked(handle.get(), text);
+}
+
+bool is_unreserved(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+         c == '_' || c == '~';
+}
+
+}  // namespace
+
+std::string Url::origin() const {
+  return fmt::format("{}://{}:{}", scheme, host, port);
+}
+
+Result<Url> parse_url(std::string_view text) {
+  return parse({}, text);
+}
+
+Result<Url> resolve_redirect(const Url& from, std::string_view location) {
+  return parse(from.text, location);
+}
+
+bool is_loopback(std::string_view host) {
+  if (host == "localhost" || host == "[::1]") return true;
+  // 127.0.0.0/8 in dotted form only: "127.evil.example" is a name like any other.
+  if (!host.starts_with("127.")) return false;
+  return std::ranges::count(host, '.') == 3 &&
+         std::ranges::all_of(host, [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+}
+
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (is_unreserved(c))
+      out += c;
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return out;
+}
+
+std::string percent_encoded_path(std::string_view path) {
+  std::string out;
+  while (true) {
+    const std::size_t end = path.find('/');
+    out += percent_encoded(path.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '/';
+    path.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace gezel::downloads

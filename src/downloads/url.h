@@ -1,0 +1,35 @@
+// downloads/url.h
+//
+// Addresses: where a request may go, and who may see a token. Pure.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace gezel::downloads {
+
+struct Url {
+  std::string text;    // normalised
+  std::string scheme;  // "https"
+  std::string host;    // lower case; IPv6 in brackets
+  int port = 0;        // the scheme's own when none is written
+
+  // Who answers: a token is given to exactly one origin.
+  std::string origin() const;
+};
+
+// Checks that it may be asked: https, or http to a loopback host; no user name or password; no control
+// characters. Error `bad_url`.
+Result<Url> parse_url(std::string_view text);
+
+// `location` of a redirect, resolved against the address that sent it, and checked in the same way.
+Result<Url> resolve_redirect(const Url& from, std::string_view location);
+
+bool is_loopback(std::string_view host);
+
+// One segment or value with everything but unreserved characters percent-encoded; '/' is kept in a path.
+std::string percent_encoded(std::string_view text);
+std::string percent_encoded_path(std::string_view path);
+
+}  // namespace gezel::downloads

@@ -1,0 +1,168 @@
+// The process ends after each step of an install. Whatever is then on the disk, the old model is there or
+// nothing is, the next start cleans up, and the next install ends well.
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "models/install_test_support.h"
+
+namespace gezel::models {
+namespace {
+
+using testing::CountingEntropy;
+using ::testing::ElementsAre;
+using testing::Files;
+using ::testing::IsEmpty;
+using testing::plan_for;
+using testing::tiny_model;
+
+class Crash : public ::testing::Test {
+ protected:
+  // One life of a process: its own store, and an end after `steps` steps (-1 = none). Returns whether it got
+  // through, and the name of the last step.
+  struct End {
+    bool completed = false;
+    std::string step;
+  };
+  End live(const Files& files, int steps, std::string version) {
+    int report[2];
+    if (::pipe(report) != 0) std::abort();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(report[0]);
+      ::_exit(install_until(files, steps, version, report[1]));
+    }
+    ::close(report[1]);
+    End out;
+    char buffer[256];
+    for (ssize_t got; (got = ::read(report[0], buffer, sizeof buffer)) > 0;)
+      out.step.assign(buffer, static_cast<std::size_t>(got));
+    ::close(report[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    out.completed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return out;
+  }
+
+  int install_until(const Files& files, int steps, const std::string& version, int report) {
+    downloads::testing::SharedClock clock;
+    downloads::testing::FakeWaiter waiter(clock);
+    SystemEntropy entropy;
+    ModelStore store(home.path(), clock, entropy);
+    testing::MemoryClient client;
+    client.files = files;
+    const downloads::Transfers transfers(client, waiter, entropy);
+    testing::RememberingObserver observer;
+    InstallOptions options;
+    options.at_step = [&](std::string_view step) {
+      if (steps >= 0 && steps-- == 0) {
+        static_cast<void>(!::write(report, step.data(), step.size()));
+        ::_exit(9);  // as a kill would: nothing is tidied up
+      }
+    };
+    const auto done =
+        install(store, transfers, clock, plan_for(files, "http://127.0.0.1:1", "model-q4", version), options,
+                observer, {});
+    return done ? 0 : 1;
+  }
+
+  std::vector<std::string> names_in(const fs::path& folder) {
+    std::vector<std::string> out;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored))
+      out.push_back(entry.path().filename().string());
+    std::ranges::sort(out);
+    return out;
+  }
+
+  void reset() {
+    for (const auto& entry : fs::directory_iterator(home.path())) fs::remove_all(entry.path());
+  }
+
+  TestFolder home;
+  ManualClock clock;
+  CountingEntropy entropy;
+};
+
+const Files kOld{{"m.gguf", tiny_model("llama", 4096)}, {"mtp-m.gguf", tiny_model("llama", 64)}};
+const Files kNew{{"m.gguf", tiny_model("llama", 2048)}, {"mtp-m.gguf", tiny_model("llama", 64)}};
+
+// What must hold after a restart, wherever the process ended.
+void expect_sound(ModelStore& store, bool had_old, const std::string& step) {
+  store.recover();
+  const auto inventory = store.inventory();
+  EXPECT_THAT(inventory.unrecognized, IsEmpty()) << step;
+  const auto model = store.find("model-q4");
+  if (!model) {
+    EXPECT_FALSE(had_old) << "the old model is gone after " << step;
+    return;
+  }
+  const std::string content = read_file(model->weights).value();
+  const std::string expected = model->catalog_version == "1.0.0" ? kOld.at("m.gguf") : kNew.at("m.gguf");
+  EXPECT_EQ(content, expected) << step;
+  EXPECT_EQ(model->sha256.at("m.gguf"), sha256_hex(content)) << step;
+}
+
+TEST_F(Crash, AtEveryStepOfAFirstInstallTheStoreIsCleanOrResumable) {
+  int steps = 0;
+  for (;; ++steps) {
+    ASSERT_LT(steps, 100);
+    reset();
+    const End end = live(kOld, steps, "1.0.0");
+    if (end.completed) break;
+    ModelStore store(home.path(), clock, entropy);
+    expect_sound(store, false, end.step);
+    ASSERT_TRUE(live(kOld, -1, "1.0.0").completed) << end.step;
+    EXPECT_EQ(read_file(store.find("model-q4")->weights).value(), kOld.at("m.gguf")) << end.step;
+    EXPECT_THAT(names_in(store.root()), ElementsAre(".incoming", "model-q4")) << end.step;
+    EXPECT_THAT(names_in(store.root() / kIncoming), IsEmpty()) << end.step;
+    EXPECT_THAT(names_in(store.root() / "model-q4"), ElementsAre("m.gguf", "manifest.json", "mtp-m.gguf"))
+        << end.step;
+  }
+  EXPECT_GE(steps, 10);
+}
+
+TEST_F(Crash, Case36AtEveryStepOfAnUpdateTheOldOrTheNewModelIsThere) {
+  int steps = 0;
+  bool between_renames = false;
+  for (;; ++steps) {
+    ASSERT_LT(steps, 100);
+    reset();
+    ASSERT_TRUE(live(kOld, -1, "1.0.0").completed);
+    const End end = live(kNew, steps, "2.0.0");
+    if (end.completed) break;
+    ModelStore store(home.path(), clock, entropy);
+    if (end.step == "backup") {
+      between_renames = true;
+      EXPECT_FALSE(store.find("model-q4")) << "this is the moment without a model";
+    }
+    expect_sound(store, true, end.step);
+    if (end.step == "backup") EXPECT_EQ(store.find("model-q4")->catalog_version, "1.0.0");
+    ASSERT_TRUE(live(kNew, -1, "2.0.0").completed) << end.step;
+    EXPECT_EQ(read_file(store.find("model-q4")->weights).value(), kNew.at("m.gguf")) << end.step;
+    EXPECT_THAT(names_in(store.root()), ElementsAre(".incoming", "model-q4")) << end.step;
+  }
+  EXPECT_TRUE(between_renames);
+}
+
+TEST_F(Crash, WhatWasVerifiedIsNotFetchedAgain) {
+  End end;
+  for (int steps = 0; end.step != "manifest"; ++steps) {
+    ASSERT_LT(steps, 100);
+    reset();
+    end = live(kOld, steps, "1.0.0");
+  }
+  ModelStore store(home.path(), clock, entropy);
+  testing::MemoryClient client;  // has nothing
+  downloads::testing::SharedClock shared;
+  downloads::testing::FakeWaiter waiter(shared);
+  const downloads::Transfers transfers(client, waiter, entropy);
+  testing::RememberingObserver observer;
+  const auto done = install(store, transfers, clock, plan_for(kOld, "http://127.0.0.1:1"), {}, observer, {});
+  ASSERT_TRUE(done) << done.error().error.message;
+  EXPECT_THAT(client.asked, IsEmpty());
+}
+
+}  // namespace
+}  // namespace gezel::models

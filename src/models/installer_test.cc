@@ -1,0 +1,324 @@
+// Installs from a real server on a loopback port.
+
+#include "models/installer.h"
+
+#include <gmock/gmock.h>
+
+#include "models/drift.h"
+#include "models/install_test_support.h"
+
+namespace gezel::models {
+namespace {
+
+using downloads::testing::Reply;
+using downloads::testing::serve;
+using downloads::testing::serve_until;
+using downloads::testing::ServedRequest;
+using downloads::testing::TestServer;
+using ::testing::ElementsAre;
+using testing::Files;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::plan_for;
+using testing::tiny_model;
+
+const std::string kShard1 = "m-00001-of-00003.gguf", kShard2 = "m-00002-of-00003.gguf",
+                  kShard3 = "m-00003-of-00003.gguf";
+
+class Installer : public testing::InstallTest {
+ protected:
+  Reply answer(const ServedRequest& request) {
+    const auto found = files.find(request.target.substr(1));
+    if (found != files.end()) return serve(found->second, request);
+    Reply out;
+    out.status = 404;
+    return out;
+  }
+  std::vector<std::string> asked() {
+    std::vector<std::string> out;
+    for (const auto& request : server.requests()) out.push_back(request.target.substr(1));
+    return out;
+  }
+
+  Files files{{"m.gguf", tiny_model("llama", 4096)}};
+  TestServer server{[this](const ServedRequest& request) { return answer(request); }};
+};
+
+TEST_F(Installer, PutsAModelInPlaceWithItsManifest) {
+  files["mtp-m.gguf"] = tiny_model("llama", 32);
+  files["mmproj-m.gguf"] = tiny_model("clip", 32);
+  auto plan = plan_for(files, server.url(""));
+  plan.revision = "abc";
+  plan.quantization = "Q4_K_M";
+  const auto done = run(plan);
+  ASSERT_TRUE(done) << done.error().error.message;
+  EXPECT_EQ(done->warning, "");
+  const auto model = store.find("model-q4");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->weights.filename(), "m.gguf");
+  EXPECT_EQ(model->draft.filename(), "mtp-m.gguf");
+  EXPECT_EQ(model->projector.filename(), "mmproj-m.gguf");
+  EXPECT_EQ(model->context_window, 4096);
+  EXPECT_EQ(model->source, "catalog");
+  EXPECT_EQ(model->sha256.size(), 3U);
+  EXPECT_EQ(store.check(*model), Integrity::unchanged);
+  const auto manifest = manifest_of();
+  EXPECT_EQ(string_or(manifest, "huggingfaceRepo"), "org/model");
+  EXPECT_EQ(string_or(manifest, "revision"), "abc");
+  EXPECT_EQ(string_or(manifest, "catalogVersion"), "1.0.0");
+  EXPECT_EQ(string_or(manifest, "draftModelFilename"), "mtp-m.gguf");
+  EXPECT_EQ(string_or(manifest, "payloadFingerprint").size(), 64U);
+  EXPECT_THAT(names_in(store.root() / "model-q4"),
+              ElementsAre("m.gguf", "manifest.json", "mmproj-m.gguf", "mtp-m.gguf"));
+  EXPECT_THAT(names_in(store.root() / kIncoming), IsEmpty());
+}
+
+TEST_F(Installer, ProgressIsOfTheWholeModelAndNeverGoesBack) {
+  files["mtp-m.gguf"] = tiny_model("llama", 2048);
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(run(plan));
+  Bytes last = 0;
+  for (const auto& report : observer.reports) {
+    EXPECT_GE(report.bytes_written, last);
+    EXPECT_EQ(report.total_bytes, plan.total_bytes());
+    last = report.bytes_written;
+  }
+  EXPECT_EQ(last, plan.total_bytes());
+  EXPECT_TRUE(observer.metadata);
+}
+
+TEST_F(Installer, Case34AMismatchChangesNothingThatIsInstalled) {
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(run(plan));
+  auto next = plan_for({{"m.gguf", tiny_model("llama", 8)}}, server.url(""), "model-q4", "2.0.0");
+  const auto failed = run(next);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(code(failed), "hash_mismatch");
+  ASSERT_TRUE(failed.error().mismatch);
+  EXPECT_EQ(failed.error().mismatch->file, "m.gguf");
+  EXPECT_EQ(failed.error().mismatch->expected, next.files[0].sha256);
+  EXPECT_EQ(failed.error().mismatch->actual, plan.files[0].sha256);
+  EXPECT_THAT(failed.error().error.message, HasSubstr("differs from the one in the catalog"));
+  EXPECT_TRUE(store.find("model-q4"));
+  EXPECT_THAT(names_in(store.root() / kIncoming / "model-q4"), ElementsAre("plan.json"));
+}
+
+TEST_F(Installer, Case35SkippingTheCheckKeepsTheFileAndItsActualDigest) {
+  auto plan = plan_for(files, server.url(""));
+  const std::string actual = plan.files[0].sha256;
+  plan.files[0].sha256 = std::string(64, 'a');
+  ASSERT_EQ(code(run(plan)), "hash_mismatch");
+  ASSERT_TRUE(run(plan, {.skip_sha = true}));
+  const auto manifest = manifest_of();
+  EXPECT_EQ(string_or(manifest.at("fileSha256").as_object(), "m.gguf"), actual);
+  EXPECT_FALSE(manifest.contains("payloadFingerprint"));
+  EXPECT_TRUE(store.find("model-q4"));
+}
+
+TEST_F(Installer, Case37AnUpdateFetchesOnlyTheShardThatChanged) {
+  files = {{kShard1, tiny_model("llama", 512)},
+           {kShard2, tiny_model("llama", 1024)},
+           {kShard3, tiny_model("llama", 2048)}};
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  files[kShard2] = tiny_model("llama", 4096);
+  const auto plan = plan_for(files, server.url(""), "model-q4", "2.0.0");
+  ASSERT_TRUE(run(plan));
+  EXPECT_THAT(asked(), ElementsAre(kShard1, kShard2, kShard3, kShard2));
+  EXPECT_EQ(observer.reports.front().bytes_written, files[kShard1].size() + files[kShard3].size());
+  EXPECT_EQ(observer.reports.front().total_bytes, plan.total_bytes());
+  EXPECT_EQ(read_file(store.root() / "model-q4" / kShard2).value(), files[kShard2]);
+  EXPECT_EQ(string_or(manifest_of(), "catalogVersion"), "2.0.0");
+}
+
+TEST_F(Installer, AProjectorIsFetchedAloneWhenItIsAskedForLater) {
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  files["mmproj-m.gguf"] = tiny_model("clip", 64);
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  EXPECT_THAT(asked(), ElementsAre("m.gguf", "mmproj-m.gguf"));
+  EXPECT_FALSE(store.find("model-q4")->projector.empty());
+}
+
+TEST_F(Installer, FilesOfAnOldVersionGo) {
+  files["mtp-m.gguf"] = tiny_model("llama", 32);
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  files.erase("mtp-m.gguf");
+  ASSERT_TRUE(run(plan_for(files, server.url(""), "model-q4", "2.0.0")));
+  EXPECT_THAT(names_in(store.root() / "model-q4"), ElementsAre("m.gguf", "manifest.json"));
+}
+
+TEST_F(Installer, AFailedDownloadIsGoneOnWith) {
+  const std::string content = files["m.gguf"];
+  int calls = 0;
+  TestServer bad([&](const ServedRequest& request) {
+    return ++calls <= 5 ? serve_until(content, request, 100) : serve(content, request);
+  });
+  const auto plan = plan_for(files, bad.url(""));
+  EXPECT_EQ(code(run(plan)), "dropped");
+  EXPECT_EQ(observer.retries.size(), 4U);
+  const auto incomplete = store.inventory().incomplete;
+  ASSERT_EQ(incomplete.size(), 1U);
+  EXPECT_EQ(incomplete[0].id, "model-q4");
+  EXPECT_EQ(incomplete[0].bytes, 500U);
+  EXPECT_TRUE(incomplete[0].has_partial);
+  ASSERT_TRUE(run(plan));
+  EXPECT_EQ(bad.requests().back().from, 500U);
+  EXPECT_THAT(observer.verified, ElementsAre("m.gguf"));
+  EXPECT_THAT(store.inventory().incomplete, IsEmpty());
+}
+
+TEST_F(Installer, APartialOfAnotherPinIsDropped) {
+  const std::string content = files["m.gguf"];
+  TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
+  EXPECT_FALSE(run(plan_for(files, bad.url(""))));
+  files["m.gguf"] = tiny_model("llama", 64);
+  ASSERT_TRUE(run(plan_for(files, server.url(""), "model-q4", "2.0.0")));
+  EXPECT_FALSE(server.requests().at(0).from);
+}
+
+TEST_F(Installer, MirrorsAreTriedInOrder) {
+  TestServer denying([&](const ServedRequest&) {
+    Reply out;
+    out.status = 403;
+    return out;
+  });
+  TestServer corrupting([&](const ServedRequest& request) {
+    Reply out = answer(request);
+    out.body[out.body.size() / 2] ^= 1;
+    return out;
+  });
+  auto plan = plan_for(files, denying.url(""));
+  plan.files[0].urls = {denying.url("/m.gguf"), corrupting.url("/m.gguf"), server.url("/m.gguf")};
+  ASSERT_TRUE(run(plan));
+  EXPECT_EQ(denying.requests().size(), 1U);
+  EXPECT_EQ(corrupting.requests().size(), 1U);
+  EXPECT_FALSE(server.requests().at(0).from) << "nothing of a corrupt file is kept";
+}
+
+TEST_F(Installer, WhenAllSourcesFailTheFirstReasonIsSaid) {
+  TestServer denying([&](const ServedRequest&) {
+    Reply out;
+    out.status = 401;
+    return out;
+  });
+  auto plan = plan_for(files, denying.url(""));
+  plan.files[0].urls.push_back(server.url("/absent.gguf"));
+  const auto failed = run(plan);
+  EXPECT_EQ(code(failed), "gated_or_denied");
+  EXPECT_THAT(failed.error().error.message, HasSubstr("1 other source(s) failed as well"));
+}
+
+TEST_F(Installer, WhatIsNoModelIsRejectedAndItsStagingRemoved) {
+  files["m.gguf"] = "this is not a model, but it has the right digest";
+  const auto failed = run(plan_for(files, server.url("")));
+  ASSERT_FALSE(failed);
+  EXPECT_THAT(failed.error().error.message, HasSubstr("no model that can be run"));
+  EXPECT_THAT(names_in(store.root() / kIncoming), IsEmpty());
+}
+
+TEST_F(Installer, ASplitSetMustBeComplete) {
+  files = {{kShard1, tiny_model("llama", 512)}, {kShard3, tiny_model("llama", 2048)}};
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "missing_parts");
+}
+
+TEST_F(Installer, AFileWithoutATemplateIsInstalledWithAWarning) {
+  gguf::testing::TestFile file;
+  file.text("general.architecture", "llama").u32("llama.context_length", 512).tensor("token_embd.weight", 64);
+  files["m.gguf"] = file.bytes();
+  const auto done = run(plan_for(files, server.url("")));
+  ASSERT_TRUE(done);
+  EXPECT_THAT(done->warning, HasSubstr("no chat template"));
+  EXPECT_EQ(manifest_of().at("chatTemplatePresent").as_bool(), false);
+}
+
+TEST_F(Installer, AFullDiskIsSaidBeforeTheFirstByte) {
+  store.set_free_space_probe([](const fs::path&) { return std::optional<Bytes>(kGiB); });
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "insufficient_disk");
+  EXPECT_THAT(asked(), IsEmpty());
+  store.set_free_space_probe([](const fs::path&) { return std::optional<Bytes>(3 * kGiB); });
+  EXPECT_EQ(code(run(plan_for(files, server.url("")), {.others_remaining = [] { return kGiB; }})),
+            "insufficient_disk");
+  EXPECT_TRUE(run(plan_for(files, server.url(""))));
+}
+
+TEST_F(Installer, Case33WhatCannotBeMeasuredStopsNobody) {
+  store.set_free_space_probe([](const fs::path&) { return std::nullopt; });
+  EXPECT_TRUE(run(plan_for(files, server.url(""))));
+}
+
+TEST_F(Installer, ACancelledInstallKeepsItsStaging) {
+  const std::string content = files["m.gguf"];
+  TestServer slow([&](const ServedRequest& request) {
+    Reply out = serve_until(content, request, 700);
+    out.after_body = [&] {
+      if (measure_folder(store.root() / kIncoming / "model-q4").payload_bytes > 0) cancellation.cancel();
+    };
+    return out;
+  });
+  const auto plan = plan_for(files, slow.url(""));
+  const auto cancelled = run(plan);
+  EXPECT_EQ(code(cancelled), "cancelled");
+  EXPECT_EQ(store.inventory().incomplete.size(), 1U);
+}
+
+TEST_F(Installer, OneInstallOfAnIdAtATime) {
+  const auto slot = store.begin_install("model-q4");
+  ASSERT_TRUE(slot);
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "install_in_progress");
+  EXPECT_EQ(store.remove({.id = "model-q4"}).error().code, "model_not_installed");
+}
+
+TEST_F(Installer, NothingIsWrittenThroughALinkInTheStore) {
+  TestFolder elsewhere;
+  fs::create_directories(store.root());
+  fs::create_directory_symlink(elsewhere.path(), store.root() / kIncoming);
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "unsafe_path");
+  EXPECT_THAT(names_in(elsewhere.path()), IsEmpty());
+}
+
+TEST_F(Installer, AnImageModelIsHashesAndSignatures) {
+  ModelStore images(home.path(), clock, entropy, "sd-cpp");
+  const std::string header = R"({"x":1})";
+  std::string safetensors(8, '\0');
+  safetensors[0] = static_cast<char>(header.size());
+  files = {{"weights.safetensors", safetensors + header + "data"}, {"vae.safetensors", safetensors + header}};
+  auto plan = plan_for(files, server.url(""), "sd-x");
+  std::swap(plan.files[0], plan.files[1]);
+  plan.backend = catalog::Backend::sd_cpp;
+  plan.files[1].role = FileRole::auxiliary;
+  plan.files[1].auxiliary_role = "vae";
+  plan.media = {{"weightsKind", "checkpoint"}};
+  ASSERT_TRUE(install(images, transfers, clock, plan, {}, observer, cancellation));
+  EXPECT_EQ(images.find("sd-x")->files.size(), 2U);
+  files["weights.safetensors"] = "nothing of the kind";
+  EXPECT_EQ(code(install(images, transfers, clock, plan_for(files, server.url(""), "sd-y"), {}, observer,
+                         cancellation)) == "",
+            false);
+}
+
+TEST_F(Installer, DriftOfAnInstalledModelFindsNothingNew) {
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  const auto model = store.find("model-q4").value();
+  catalog::Version latest;
+  latest.version = catalog::SemVer::parse("2.0.0").value();
+  latest.llama_cpp.emplace();
+  latest.llama_cpp->repository = "org/model";
+  latest.llama_cpp->files = {{"m.gguf", model.sha256.at("m.gguf"), model.size_bytes}};
+  const InstalledPayload payload{
+      model.catalog_version, model.repository, model.payload_fingerprint, model.sha256, {}};
+  EXPECT_FALSE(find_drift(payload, latest, catalog::Backend::llama_cpp).update_available)
+      << "the fingerprint of the manifest is that of the catalog";
+}
+
+TEST_F(Installer, Case38TheFingerprintIsRecordedAndTheVersionStays) {
+  auto plan = plan_for(files, server.url(""));
+  plan.files[0].sha256.clear();  // an old install that compared nothing
+  ASSERT_TRUE(run(plan));
+  ASSERT_FALSE(manifest_of().contains("payloadFingerprint"));
+  ASSERT_TRUE(store.record_fingerprint("model-q4", std::string(64, 'f')));
+  ASSERT_TRUE(store.record_fingerprint("model-q4", std::string(64, 'e')));
+  EXPECT_EQ(string_or(manifest_of(), "payloadFingerprint"), std::string(64, 'f')) << "once";
+  EXPECT_EQ(string_or(manifest_of(), "catalogVersion"), "1.0.0");
+}
+
+}  // namespace
+}  // namespace gezel::models
