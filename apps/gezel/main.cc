@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   }
   env.port = variable("GEZEL_PORT");
   env.target_itl_ms = variable("GEZEL_TARGET_ITL_MS");
+  env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
   env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";

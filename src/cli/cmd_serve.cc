@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/log.h"
+#include "capacity/budget.h"
 #include "cli/command.h"
 #include "cli/engine_program.h"
 #include "cli/printer.h"
@@ -134,6 +135,10 @@ int run(Environment& env, const Arguments& arguments) {
   if (const auto threads = arguments.integer("--threads"))
     options.service.threads = static_cast<int>(*threads);
   options.service.target_itl_ms = *target_itl_ms;
+  options.service.memory_budget = capacity::parse_gib(env.capacity_budget_gb);
+  if (!env.capacity_budget_gb.empty() && !options.service.memory_budget)
+    print_note(env, fmt::format("GEZEL_CAPACITY_BUDGET_GB is '{}', which is no positive number of GiB; it is ignored",
+                                env.capacity_budget_gb));
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
                                prompt::read_id_list(env.remove_behaviors)};
   if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";

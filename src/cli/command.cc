@@ -8,7 +8,7 @@
 namespace gezel::cli {
 namespace {
 
-constexpr std::array kCommands{&kRun,  &kChat, &kModels,     &kImport, &kServe,      &kPs,
+constexpr std::array kCommands{&kRun,  &kChat, &kModels,     &kImport, &kServe,      &kPs, &kMemory, &kFit,
                                &kStop, &kKey,  &kQuarantine, &kDoctor, &kParse, &kCompletion, &kComplete};
 
 constexpr std::array kCommonFlags{

@@ -71,7 +71,7 @@ struct Command {
   bool needs_home = true;  // runs only with a home that can be read
 };
 
-extern const Command kServe, kRun, kChat, kModels, kImport, kPs, kStop, kKey, kQuarantine, kDoctor,
+extern const Command kServe, kRun, kChat, kModels, kImport, kPs, kMemory, kFit, kStop, kKey, kQuarantine, kDoctor,
     kParse, kCompletion, kComplete;
 
 // Whether the home is known and can be read. Errors: `no_home`, `home_unreadable`.

@@ -23,6 +23,7 @@ struct Environment {
   std::optional<Error> home_error;     // why there is none
   std::string port;                    // GEZEL_PORT as written, "" = unset; read by `serve` only
   std::string target_itl_ms;           // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
+  std::string capacity_budget_gb;      // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only
   std::string force_behaviors, remove_behaviors;
   bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only

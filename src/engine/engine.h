@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "capacity/memory_plan.h"
 #include "prompt/request.h"
 
 namespace gezel::engine {
@@ -88,8 +89,9 @@ struct TextDelta {
 struct Progress {
   enum class Stage { queued, load, prefill };
   Stage stage = Stage::queued;
-  std::int64_t ahead = 0;            // queued: requests before this one
+  std::int64_t ahead = 0;            // queued: requests before this one; or loads, when `reason` is set
   std::int64_t done = 0, total = 0;  // prefill: tokens; load: per mille
+  std::string reason;                // queued: what the model's load waits for; "" = a place in its engine
 };
 struct Done {
   FinishReason reason = FinishReason::stop;
@@ -125,6 +127,7 @@ struct Status {
   std::int64_t context = 0;  // tokens per slot
   std::int64_t queued = 0;  // requests that are in no slot yet, wherever they are
   std::int64_t idle_ms = 0;
+  std::string waiting;           // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
   std::optional<WallTime> unload_at;
   std::uint64_t generation = 0;  // +1 per spawn
   std::string chat_template;     // "default:<name>" when the file has none, else ""
@@ -132,6 +135,12 @@ struct Status {
   bool flash_attention = false;
   std::string kv_type;
   double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown
+};
+
+// What a plan of a model's memory is asked for; unset: what the service would choose.
+struct MemoryWish {
+  std::optional<std::int64_t> context;  // tokens per slot
+  std::optional<int> slots;
 };
 
 struct StopOutcome {
@@ -152,6 +161,8 @@ class Engine {
   virtual asio::awaitable<StopOutcome> stop() = 0;
   // Worker statistics as JSON text (frame `stats`), or nothing when it does not run.
   virtual asio::awaitable<std::optional<std::string>> worker_stats() = 0;
+  // What the model would get now, and why. Starts nothing that stays.
+  virtual asio::awaitable<EngineResult<capacity::MemoryPlan>> plan(MemoryWish wish) = 0;
 };
 
 }  // namespace gezel::engine

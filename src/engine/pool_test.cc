@@ -28,6 +28,9 @@ class FakeEngine final : public Engine {
     co_return StopOutcome{was_running};
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return std::nullopt; }
+  asio::awaitable<EngineResult<capacity::MemoryPlan>> plan(MemoryWish) override {
+    co_return std::unexpected(make_error("unsupported-feature", "no plans here"));
+  }
 };
 
 class Pool : public testing::Test {

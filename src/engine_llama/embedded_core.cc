@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <boost/asio/this_coro.hpp>
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -27,7 +28,11 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
                    if (launch_) launch_->send(std::move(frame));
                  },
              .used = [this] { mark_used(); },
-             .left = [this] { abort_start_if_unwanted(); },
+             .left =
+                 [this] {
+                   abort_start_if_unwanted();
+                   if (parts_.admission) parts_.admission->changed();
+                 },
              .broken =
                  [this](std::string_view panic_kind, std::string reason) {
                    if (launch_) launch_->kill(panic_kind, std::move(reason));
@@ -42,6 +47,14 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
       changed_(parts_.loop),
       stats_arrived_(parts_.loop) {}
 
+// One replica of a model so far. The model's name comes without its family, which the key has already.
+std::string Core::ledger_key() const {
+  const std::string_view family = "llama-cpp";
+  std::string_view model = model_id_;
+  if (model.starts_with(family) && model.substr(family.size()).starts_with(":")) model.remove_prefix(family.size() + 1);
+  return capacity::ledger_key(family, model, 0);
+}
+
 void Core::set_state(State state) {
   state_ = state;
   changed_.notify();
@@ -54,6 +67,7 @@ engine::Status Core::status() const {
   out.state = state_ == State::stopped && budget_.exhausted(now) ? State::exhausted : state_;
   out.pid = launch_ ? launch_->pid() : 0;
   out.generation = generation_;
+  out.waiting = waiting_;
   out.queued = static_cast<std::int64_t>(desk_.outside_slots());
   if (state_ != State::ready) return out;
   out.bytes = granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes + granted_.compute_bytes;
@@ -80,6 +94,10 @@ engine::Status Core::status() const {
 engine::EngineResult<std::shared_ptr<Run>> Core::submit(prompt::GenerateRequest request) {
   if (disposed_) return std::unexpected(make_error("engine-evicted", "The model was unloaded. Ask again."));
   auto run = desk_.submit(std::move(request));
+  if (run) {
+    hits_.push_back(parts_.clock.now());
+    if (hits_.size() > kMostHits) hits_.pop_front();
+  }
   if (run && state_ == State::stopped) begin_start();
   return run;
 }
@@ -120,6 +138,11 @@ void Core::mark_used() {
   if (state_ != State::ready) return;
   idle_.mark_used(parts_.clock.now(), parts_.clock.wall_now());
   on_idle_deadline();
+}
+
+int Core::hits_last_minute() const {
+  const auto since = parts_.clock.now() - std::chrono::minutes(1);
+  return static_cast<int>(hits_.end() - std::ranges::lower_bound(hits_, since));
 }
 
 void Core::on_idle_deadline() {
@@ -184,6 +207,7 @@ void Core::dispose() {
   stats_timer_->cancel();
   if (launch_) launch_->abandon();
   launch_.reset();
+  seat_.reset();
   pid_file_.reset();
   set_state(State::stopped);
 }
@@ -192,6 +216,8 @@ void Core::dispose() {
 
 void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   const auto ended = std::exchange(launch_, nullptr);
+  seat_.reset();
+  if (std::exchange(gives_way_, false)) desk_.hold(false);
   pid_file_.reset();
   start_timer_->cancel();
   idle_timer_->cancel();

@@ -5,10 +5,12 @@
 // and a clock it moves by hand.
 #pragma once
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "engine/admission.h"
 #include "engine/idle_policy.h"
 #include "engine/incidents.h"
 #include "engine/orphans.h"
@@ -31,6 +33,7 @@ namespace asio = boost::asio;
 
 inline constexpr Millis kHelloTime{30'000};  // from the spawn to the worker's first frame
 inline constexpr Millis kStatsTime{2'000};   // for an answer to a statistics request
+inline constexpr std::size_t kMostHits = 1'000;
 inline constexpr Millis kStatsEvery{5'000};  // while busy, for the live figures in status()
 
 struct EmbeddedParts {
@@ -40,6 +43,8 @@ struct EmbeddedParts {
   std::shared_ptr<Launcher> launcher;
   std::shared_ptr<ModelSource> models;
   Planner planner;
+  // Null: every load is granted what its plan says (tests).
+  std::shared_ptr<engine::Admission> admission;
   engine::WatchdogLimits watchdog = {};
 };
 
@@ -57,6 +62,7 @@ class Core : public std::enable_shared_from_this<Core> {
   RequestDesk& desk() { return desk_; }
   asio::awaitable<engine::StopOutcome> stop(engine::StopReason reason);
   asio::awaitable<std::optional<std::string>> worker_stats();
+  asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish);
   // The owner is gone: everything ends at once, and later use answers `engine-evicted`.
   void dispose();
 
@@ -76,6 +82,14 @@ class Core : public std::enable_shared_from_this<Core> {
   std::shared_ptr<Start> begin_start();
   asio::awaitable<void> run_start(std::shared_ptr<Start> start);
   asio::awaitable<engine::EngineResult<ModelFacts>> find_model(std::shared_ptr<Start> start);
+  protocol::Load make_load(const ModelFacts& facts, const LaunchPlan& plan) const;
+  asio::awaitable<std::optional<capacity::DryRun>> dry_run(const ModelFacts& facts, const protocol::Load& load);
+  asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan);
+  void note_waiting(const engine::Waiting& waiting);
+  std::string ledger_key() const;
+  asio::awaitable<engine::EngineResult<>> admit(std::shared_ptr<Start> start, const ModelFacts& facts,
+                                                LaunchPlan& plan);
+  engine::Holder holder();
   engine::EngineResult<> launch(const ModelFacts& facts, const LaunchPlan& plan);
   void settle(engine::EngineResult<> result);
   void abort_start_if_unwanted();
@@ -91,6 +105,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Result<> on_ready(const protocol::Frame& frame);
   Result<> on_worker_failed(const protocol::Frame& frame);
   void ask_for_stats();
+  void observe_memory();
 
   // embedded_core.cc
   void on_ended(const engine::ExitSnapshot& snapshot);
@@ -99,6 +114,7 @@ class Core : public std::enable_shared_from_this<Core> {
   engine::EngineError unloaded_error(const Run& run) const;
   void stop_launch(engine::StopReason reason);
   void mark_used();
+  int hits_last_minute() const;
   void on_idle_deadline();
   void set_state(engine::State state);
 
@@ -118,6 +134,11 @@ class Core : public std::enable_shared_from_this<Core> {
   engine::Wakeup changed_;  // of state_
   std::uint64_t generation_ = 0;
   std::shared_ptr<Start> start_;
+  std::unique_ptr<engine::Seat> seat_;  // from a start that was admitted to the end of its process
+  Bytes process_bytes_ = 0;             // of the plan: what the worker needs beside what it reports
+  bool gives_way_ = false;              // to another model: nothing new is sent to the worker
+  std::string waiting_;                 // what the start waits for
+  std::deque<MonotonicTime> hits_;      // requests of the last minute, at most kMostHits
 
   // The live launch and what belongs to it.
   std::shared_ptr<WorkerLaunch> launch_;

@@ -53,6 +53,9 @@ class EmbeddedEngine final : public engine::Engine {
   bool busy() const override { return core_->busy(); }
   asio::awaitable<engine::StopOutcome> stop() override { return core_->stop(engine::StopReason::stop); }
   asio::awaitable<std::optional<std::string>> worker_stats() override { return core_->worker_stats(); }
+  asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish) override {
+    return core_->plan(wish);
+  }
 
  private:
   std::shared_ptr<Core> core_;
@@ -68,7 +71,9 @@ std::unique_ptr<engine::Engine> make_embedded_engine(EmbeddedParts parts, std::s
 
 std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop, asio::any_io_executor pool,
                                                      std::string model_id, models::ModelStore& store,
-                                                     const Clock& clock, EmbeddedOptions options) {
+                                                     const Clock& clock,
+                                                     std::shared_ptr<engine::Admission> admission,
+                                                     EmbeddedOptions options) {
   EmbeddedParts parts{
       .loop = loop,
       .pool = std::move(pool),
@@ -78,7 +83,8 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
       .models = make_model_source(store, model_id),
       .planner = make_planner(options, [home = options.home, program = options.engine_program] {
         return failing_buffer_types(home, program, system::read_cpu().model);
-      })};
+      }),
+      .admission = std::move(admission)};
   return make_embedded_engine(std::move(parts), std::move(model_id), std::move(options));
 }
 

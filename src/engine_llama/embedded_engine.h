@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "engine/admission.h"
 #include "engine/engine.h"
 #include "models/store.h"
 #include "prompt/behaviors.h"
@@ -37,10 +38,11 @@ struct EmbeddedOptions {
 // `model_id` with or without "llama-cpp:". `store` is asked for the model at each start, so that a changed or
 // missing file is noticed, and hashes it in the background when it changed. `pool` runs blocking work and
 // should have two threads or more: hashing a large model occupies one for a while. `store`, `clock` and both
-// executors outlive the engine.
+// executors outlive the engine. Every load asks `admission` for its memory.
 std::unique_ptr<engine::Engine> make_embedded_engine(boost::asio::any_io_executor loop,
                                                      boost::asio::any_io_executor pool, std::string model_id,
                                                      models::ModelStore& store, const Clock& clock,
+                                                     std::shared_ptr<engine::Admission> admission,
                                                      EmbeddedOptions options);
 
 }  // namespace gezel::engine_llama

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 
 #include "base/log.h"
+#include "engine/on_pool.h"
 #include "engine_llama/embedded_core.h"
+#include "system/process_memory.h"
 
 namespace gezel::engine_llama {
 
@@ -123,6 +127,9 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
              {{"model", model_id_}, {"template", granted_.chat_template}});
   if (options_.sandbox && granted_.sandbox != "full")
     log_warn("the engine is not fully locked down", {{"model", model_id_}, {"missing", granted_.sandbox}});
+  if (seat_)
+    seat_->loaded(granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes + granted_.compute_bytes +
+                  process_bytes_);
   settle({});
   return {};
 }
@@ -153,6 +160,20 @@ Result<> Core::on_worker_failed(const protocol::Frame& frame) {
 void Core::ask_for_stats() {
   stats_asked_ = parts_.clock.now();
   if (launch_) launch_->send(protocol::encode_empty(FrameType::stats));
+  observe_memory();
+}
+
+// The kernel walks the worker's page tables for this, so it is done beside the loop.
+void Core::observe_memory() {
+  if (!seat_ || !launch_) return;
+  asio::co_spawn(
+      parts_.loop,
+      [self = shared_from_this(), pid = launch_->pid(), generation = generation_]() -> asio::awaitable<void> {
+        const auto memory =
+            co_await engine::on_pool(self->parts_.pool, [pid] { return system::read_process_memory(pid); });
+        if (memory && self->seat_ && self->generation_ == generation) self->seat_->observed(memory->held());
+      },
+      asio::detached);
 }
 
 }  // namespace gezel::engine_llama

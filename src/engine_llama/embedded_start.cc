@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/log.h"
 #include "engine/on_pool.h"
+#include "engine_llama/dry_run.h"
 #include "engine_llama/embedded_core.h"
 
 namespace gezel::engine_llama {
@@ -36,10 +37,14 @@ EngineError aborted_error() {
 
 // A folder of its own for whatever the worker may keep on disk; named by content, so that a replaced file
 // starts afresh.
-fs::path cache_folder(const fs::path& home, const ModelFacts& facts) {
+std::string content_key(const ModelFacts& facts) {
   const auto identity =
       fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
-  return home / "engines" / "embedded" / "kv" / sha256_hex(identity).substr(0, 24);
+  return sha256_hex(identity).substr(0, 24);
+}
+
+fs::path cache_folder(const fs::path& home, const ModelFacts& facts) {
+  return home / "engines" / "embedded" / "kv" / content_key(facts);
 }
 
 }  // namespace
@@ -61,8 +66,10 @@ void Core::settle(EngineResult<> result) {
   const auto start = std::exchange(start_, nullptr);
   if (!start) return;
   start_timer_->cancel();
+  waiting_.clear();
   start->result = result;
   start->settled.notify();
+  if (parts_.admission) parts_.admission->changed();
   if (disposed_) return;
   if (result) {
     set_state(State::ready);
@@ -125,30 +132,160 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
                                [planner = parts_.planner, model = facts->model] { return planner(model); });
   if (start->result) co_return;
   if (!plan) co_return settle(std::unexpected(plan.error()));
-  if (auto launched = launch(*facts, *plan); !launched) settle(std::unexpected(launched.error()));
+  if (auto admitted = co_await admit(start, *facts, *plan); !admitted || start->result) {
+    seat_.reset();
+    if (!start->result) settle(std::unexpected(admitted.error()));
+    co_return;
+  }
+  if (auto launched = launch(*facts, *plan); !launched) {
+    seat_.reset();
+    settle(std::unexpected(launched.error()));
+  }
+}
+
+engine::Holder Core::holder() {
+  const auto with = [weak = weak_from_this()](auto call) {
+    return [weak, call](auto... arguments) {
+      const auto self = weak.lock();
+      using Answer = decltype(call(*self, arguments...));
+      if constexpr (!std::is_void_v<Answer>) return self ? call(*self, arguments...) : Answer{};
+      else if (self) call(*self, arguments...);
+    };
+  };
+  return {.key = ledger_key(),
+          .name = model_id_,
+          .busy = with([](Core& core) {
+            return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
+          }),
+          .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
+          .idle_ms = with([](Core& core) {
+            return core.desk_.empty()
+                       ? std::int64_t{core.idle_.idle_for(core.parts_.clock.now(), core.parts_.clock.wall_now()).count()}
+                       : std::int64_t{0};
+          }),
+          .give_way = with([](Core& core, bool on) {
+            core.gives_way_ = on;
+            core.desk_.hold(on);
+          }),
+          .unload = with([](Core& core) { core.stop_launch(StopReason::evict); })};
+}
+
+// Blocking work and a worker of its own, but nothing of the engine's state: also for plans of a model that is
+// loaded at this moment.
+asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts& facts, const protocol::Load& load) {
+  const auto self = shared_from_this();
+  const auto engine = engine::fingerprint_file(options_.engine_program);
+  const DryRunRecord record(options_.home / "engines" / "embedded" / "dry-runs" /
+                            (content_key(facts) + ".json"));
+  auto known = co_await on_pool(parts_.pool, [&] { return record.find(engine, load); });
+  if (known) co_return known;
+  auto measured = co_await ask_worker(parts_, options_.engine_program, load);
+  if (!measured) {
+    // The load itself will say what is wrong with the file; until then estimates must do.
+    log_info("a model could not be measured before its load",
+             {{"model", model_id_}, {"reason", measured.error().error.message}});
+    co_return std::nullopt;
+  }
+  auto kept = co_await on_pool(parts_.pool, [&] { return record.keep(engine, load, *measured); });
+  if (!kept) log_warn("a measurement could not be kept", {{"reason", kept.error().message}});
+  co_return *measured;
+}
+
+// Plans in two passes: the shape by the file's own figures, then with what a dry run of that shape measured.
+asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts, LaunchPlan plan) {
+  auto input = *plan.capacity;
+  input.model.key = ledger_key();
+  input.model.name = facts.model.name.empty() ? model_id_ : facts.model.name;
+  input.machine = parts_.admission->state_for(input.model.key);
+  const auto shape = capacity::plan_launch(input);
+  plan.slots = std::max(1, shape.slots);
+  plan.context = std::max<std::int64_t>(256, shape.context);
+  input.dry_run = co_await dry_run(facts, make_load(facts, plan));
+  co_return input;
+}
+
+asio::awaitable<EngineResult<capacity::MemoryPlan>> Core::plan(engine::MemoryWish wish) {
+  const auto self = shared_from_this();
+  auto facts = co_await on_pool(parts_.pool, [models = parts_.models] { return models->find(); });
+  if (!facts) co_return std::unexpected(from_store(std::move(facts).error()));
+  auto launch_plan = co_await on_pool(
+      parts_.pool, [planner = parts_.planner, model = facts->model] { return planner(model); });
+  if (!launch_plan) co_return std::unexpected(launch_plan.error());
+  if (!parts_.admission || !launch_plan->capacity)
+    co_return std::unexpected(make_error("unsupported-feature", "This engine plans no memory."));
+  auto& settings = launch_plan->capacity->settings;
+  if (wish.slots) settings.slots = wish.slots;
+  if (wish.context) settings.context.model_override = wish.context;
+  const auto input = co_await plan_input(*facts, *launch_plan);
+  co_return capacity::plan_launch(input);
+}
+
+asio::awaitable<EngineResult<>> Core::admit(std::shared_ptr<Start> start, const ModelFacts& facts,
+                                            LaunchPlan& plan) {
+  const auto self = shared_from_this();
+  if (!parts_.admission || !plan.capacity) co_return EngineResult<>();
+  auto input = co_await plan_input(facts, plan);
+  if (start->result) co_return std::unexpected(aborted_error());
+  auto me = holder();
+  me.name = input.model.name;
+  auto admitted = co_await parts_.admission->enter(
+      {.holder = std::move(me),
+       .plan =
+           [input](const capacity::MachineState& state) mutable {
+             input.machine = state;
+             return capacity::plan_launch(input);
+           },
+       .wanted = [start] { return !start->result; },
+       .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
+  if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
+  waiting_.clear();
+  if (!admitted) co_return std::unexpected(std::move(admitted).error());
+  seat_ = std::move(admitted->seat);
+  plan.memory = std::move(admitted->plan);
+  const auto& memory = *plan.memory;
+  plan.slots = memory.slots;
+  plan.context = memory.context;
+  plan.kv_bytes = memory.bytes.kv;
+  process_bytes_ = input.dry_run ? input.dry_run->process : 0;
+  log_.line("memory " + capacity::explain(memory, input.model.name));
+  for (const auto& note : memory.notes)
+    (note.level == capacity::NoteLevel::warn ? log_warn : log_info)(note.text, {{"model", model_id_}});
+  co_return EngineResult<>();
+}
+
+void Core::note_waiting(const engine::Waiting& waiting) {
+  waiting_ = waiting.ahead > 0 ? fmt::format("{}, {} ahead", waiting.reason, waiting.ahead) : waiting.reason;
+  log_info("a model waits for memory", {{"model", model_id_}, {"reason", waiting_}});
+  desk_.note_waiting(waiting.ahead, waiting_);
+}
+
+protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) const {
+  const auto& model = facts.model;
+  protocol::Load load;
+  load.model_path = model.weights.string();
+  for (const auto& file : model.files) load.files.push_back(file.string());
+  load.slots = plan.slots;
+  load.context_per_slot = plan.context;
+  load.threads = plan.threads;
+  load.flash_attention = options_.flash_attention;
+  if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
+  load.excluded_buffer_types = plan.excluded_buffer_types;
+  load.sandbox = options_.sandbox;
+  load.style = plan.profile.style;
+  load.tuning = plan.profile.tuning;
+  load.named_tunings = plan.profile.named;
+  load.tuning_profile = plan.profile.tuning_profile;
+  return load;
 }
 
 EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
-  const auto& model = facts.model;
-  load_ = {};
-  load_.model_path = model.weights.string();
-  for (const auto& file : model.files) load_.files.push_back(file.string());
+  load_ = make_load(facts, plan);
   const auto cache = cache_folder(options_.home, facts);
   if (auto made = make_private_folder(cache); made)
     load_.cache_folder = cache.string();
   else
     log_warn("the engine runs without a cache folder", {{"reason", made.error().message}});
-  load_.slots = plan.slots;
-  load_.context_per_slot = plan.context;
-  load_.threads = plan.threads;
-  load_.flash_attention = options_.flash_attention;
-  if (options_.target_itl_ms) load_.target_itl_ms = *options_.target_itl_ms;
-  load_.excluded_buffer_types = plan.excluded_buffer_types;
-  load_.sandbox = options_.sandbox;
-  load_.style = plan.profile.style;
-  load_.tuning = plan.profile.tuning;
-  load_.named_tunings = plan.profile.named;
-  load_.tuning_profile = plan.profile.tuning_profile;
+  const auto& model = facts.model;
   profile_ = to_json(profiles::to_json_object(plan.profile));
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},
@@ -164,7 +301,6 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
                                {"context", std::to_string(plan.context)},
                                {"threads", std::to_string(plan.threads)},
                                {"profile", plan.profile.name.empty() ? "none" : plan.profile.name}});
-  if (!plan.note.empty()) log_info(plan.note, {{"model", model_id_}});
 
   auto process = parts_.launcher->launch(options_.engine_program);
   if (!process) {

@@ -1,7 +1,6 @@
 #include "engine_llama/launch_plan.h"
 
 #include "base/log.h"
-#include "capacity/context_plan.h"
 #include "engine_llama/model_source.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
@@ -12,10 +11,7 @@
 namespace gezel::engine_llama {
 namespace {
 
-engine::EngineError from_plan(Error error) {
-  const std::string_view code = error.code == "invalid-request" ? "invalid-request" : "capacity-denied";
-  return engine::make_error(code, std::move(error.message), std::move(error.param));
-}
+constexpr capacity::Tokens kMicroBatch = 512;
 
 }  // namespace
 
@@ -29,24 +25,22 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
         return std::unexpected(unreadable_model(std::move(metadata).error()));
       return std::unexpected(engine::make_error("model-invalid", std::move(metadata).error().message));
     }
-    capacity::ContextRequest request;
-    request.geometry = capacity::kv_geometry(*metadata);
-    request.weights = model.size_bytes;
-    if (const auto trained = metadata->geometry.context_length)
-      request.trained = static_cast<capacity::Tokens>(*trained);
-    request.available = system::read_memory().available;
-    request.slots = slots;
-    request.context = context;
-    auto plan = capacity::plan_context(request);
-    if (!plan) return std::unexpected(from_plan(std::move(plan).error()));
     LaunchPlan out;
-    out.slots = plan->slots;
-    out.context = plan->context_per_slot;
+    capacity::LaunchInput input;
+    input.model = capacity::model_facts(*metadata);
+    input.model.id = model.id;
+    input.model.weights = model.size_bytes;
+    // What our worker can do; calibration will choose the rest.
+    input.settings.kv_type = capacity::KvType::f16;
+    input.settings.swa_full = false;
+    input.settings.micro_batch = kMicroBatch;
+    input.settings.slots = slots;
+    // A person's own word counts even below what this machine usually grants.
+    input.settings.context.model_override = context;
+    out.capacity = std::move(input);
     out.threads = threads.value_or(system::read_cpu().available);
-    out.kv_bytes = plan->kv_bytes;
-    out.available_bytes = request.available;
+    out.available_bytes = system::read_memory().available;
     out.vocabulary = static_cast<std::int64_t>(metadata->vocabulary_tokens);
-    out.note = plan->note;
     // Read anew, so that a changed profile counts from the next load on.
     const auto all = models::read_profiles(home);
     models::log_problems(all);

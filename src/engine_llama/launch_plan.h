@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "capacity/launch.h"
 #include "engine/engine.h"
 #include "engine_llama/embedded_engine.h"
 #include "models/store.h"
@@ -19,10 +20,13 @@ struct LaunchPlan {
   std::int64_t context = 2048;  // tokens per slot
   int threads = 1;
   Bytes kv_bytes = 0, available_bytes = 0;
+  // For the admission: what is known of the model and was asked for. `machine` is filled in there. Absent: the
+  // figures above are final.
+  std::optional<capacity::LaunchInput> capacity;
+  std::optional<capacity::MemoryPlan> memory;  // as admitted
   std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   profiles::Applied profile;                       // what holds for this model
-  std::string note;                                // for the log, when the plan is less than usual
 };
 
 // Called on a pool thread, once per start.

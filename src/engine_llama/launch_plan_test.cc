@@ -56,18 +56,17 @@ TEST(LaunchPlan, WishesOfTheUserAreKept) {
   options.threads = 3;
   const auto plan = make_planner(options, all_well)(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
   ASSERT_TRUE(plan) << plan.error().error.message;
-  EXPECT_EQ(plan->slots, 2);
-  EXPECT_EQ(plan->context, 1024);
+  EXPECT_EQ(plan->capacity->settings.slots, 2);
+  EXPECT_EQ(plan->capacity->settings.context.model_override, 1024);
   EXPECT_EQ(plan->threads, 3);
-  EXPECT_GT(plan->kv_bytes, 0U);
 }
 
 TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
   const auto plan = make_planner({}, all_well)(installed(test_model("gemma-3-270m-q4_k_m.gguf")));
   ASSERT_TRUE(plan) << plan.error().error.message;
-  EXPECT_GE(plan->slots, 1);
-  EXPECT_LE(plan->slots, 8);
-  EXPECT_GE(plan->context, 2048);
+  EXPECT_EQ(plan->capacity->model.native, 32'768);
+  EXPECT_EQ(plan->capacity->model.architecture, "gemma3");
+  EXPECT_FALSE(plan->capacity->settings.slots);
   EXPECT_GE(plan->threads, 1);
   EXPECT_EQ(plan->vocabulary, 262'144);
   EXPECT_EQ(plan->profile.name, "gemma-3");
@@ -80,22 +79,6 @@ TEST(LaunchPlan, BehavioursAreSwitchedOverTheProfile) {
   const auto plan = make_planner(options, all_well)(installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf")));
   ASSERT_TRUE(plan) << plan.error().error.message;
   EXPECT_EQ(plan->profile.style.behaviors, prompt::Behaviors{.compact_tool_schemas = true});
-}
-
-TEST(LaunchPlan, MoreThanTheMemoryIsDenied) {
-  EmbeddedOptions options;
-  options.slots = 64;
-  options.context = 1 << 27;
-  auto model = installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf"));
-  const auto plan = make_planner(options, all_well)(model);
-  // A wish above the trained window is granted as that window, so only a machine with that much memory says
-  // yes.
-  if (!plan) {
-    EXPECT_EQ(plan.error().error.code, "capacity-denied");
-    EXPECT_EQ(plan.error().http_hint, 503);
-  } else {
-    EXPECT_LE(plan->kv_bytes, plan->available_bytes);
-  }
 }
 
 TEST(LaunchPlan, AFileThatIsNoModelIsInvalid) {

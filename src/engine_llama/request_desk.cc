@@ -85,8 +85,13 @@ void RequestDesk::close() {
   watch_timer_->cancel();
 }
 
+void RequestDesk::hold(bool on) {
+  held_ = on;
+  if (!on) admit();
+}
+
 void RequestDesk::admit() {
-  while (admitted() < width_) {
+  while (!held_ && admitted() < width_) {
     const auto id = queue_.pop(clock_.now());
     if (!id) return;
     send_generate(*runs_.at(*id));
@@ -157,6 +162,13 @@ void RequestDesk::note_loading(std::int64_t per_mille) {
     if (run->place == Run::Place::waiting)
       run->push(engine::Progress{engine::Progress::Stage::load, 0,
                                  std::clamp<std::int64_t>(per_mille, 0, 1000), 1000});
+  }
+}
+
+void RequestDesk::note_waiting(std::int64_t ahead, const std::string& reason) {
+  for (const auto& [id, run] : runs_) {
+    if (run->place == Run::Place::waiting)
+      run->push(engine::Progress{engine::Progress::Stage::queued, ahead, 0, 0, reason});
   }
 }
 

@@ -46,12 +46,16 @@ class RequestDesk {
   // model writes like that; it is gone.
   void open(int slots, std::int64_t vocabulary = 0, prompt::WritingStyle style = {});
   void close();
+  // While true nothing more is sent to the worker; what it has goes on.
+  void hold(bool on);
   // `started`, `step`, `progress`, `done` and `failed` of a run. An error: the worker broke the protocol.
   Result<> on_frame(const protocol::Frame& frame);
   void note_decode_steps(std::uint64_t steps) { decode_steps_ = std::max(decode_steps_, steps); }
 
   // Tells requests that wait how far loading is, in per mille.
   void note_loading(std::int64_t per_mille);
+  // Tells them what the load itself waits for.
+  void note_waiting(std::int64_t ahead, const std::string& reason);
   // Ends every request. `because` makes the error; it gets what the client has seen already.
   using Because = std::function<engine::EngineError(const Run&)>;
   void fail_all(const Because& because);
@@ -97,6 +101,7 @@ class RequestDesk {
   std::map<std::uint64_t, std::shared_ptr<Run>> runs_;  // waiting and behind the gate
   std::uint64_t last_id_ = 0;
   std::size_t width_ = 0;        // of the gate; 0: closed
+  bool held_ = false;
   std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
   prompt::WritingStyle style_;   // of the loaded model
   std::uint64_t decode_steps_ = 0;

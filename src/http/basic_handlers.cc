@@ -1,5 +1,6 @@
 // Handlers that answer with one document.
 #include <algorithm>
+#include <charconv>
 
 #include "api/field_reader.h"
 #include "base/json.h"
@@ -30,6 +31,22 @@ asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>
   }
 }
 
+constexpr std::int64_t kMostContext = std::int64_t{1} << 27;
+constexpr std::int64_t kMostSlots = 64;
+
+// A whole number from 1 to `most` of the query; nothing when it is not there.
+api::ApiResult<std::optional<std::int64_t>> query_count(std::string_view query, std::string_view name,
+                                                        std::int64_t most) {
+  const auto text = query_value(query, name);
+  if (!text) return std::nullopt;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (error == std::errc() && end == text->data() + text->size() && number >= 1 && number <= most) return number;
+  return std::unexpected(api::invalid_request(
+      "invalid_body", fmt::format("{}: is \"{}\"; it must be a whole number from 1 to {}", name, *text, most),
+      std::string(name)));
+}
+
 // Whether any loaded model is answering or has requests waiting.
 bool is_busy(const json::value& ps) {
   const auto* object = ps.if_object();
@@ -57,6 +74,30 @@ asio::awaitable<void> health(Call& call) {
   } else {
     co_await call.reply(200, to_json(call.services.inference.health()));
   }
+}
+
+asio::awaitable<void> memory(Call& call) {
+  co_await call.reply(200, to_json(call.services.inference.memory()));
+}
+
+asio::awaitable<void> memory_plan(Call& call) {
+  const auto query = split_target(call.request.target).query;
+  const auto model = query_value(query, "model");
+  if (!model || model->empty()) {
+    co_await call.fail(
+        api::invalid_request("invalid_body", "model: is required in the query, as in ?model=<id>", "model"));
+    co_return;
+  }
+  const auto context = query_count(query, "context", kMostContext);
+  const auto slots = query_count(query, "slots", kMostSlots);
+  for (const auto* wish : {&context, &slots}) {
+    if (*wish) continue;
+    co_await call.fail(wish->error());
+    co_return;
+  }
+  engine::MemoryWish wish{.context = *context};
+  if (*slots) wish.slots = static_cast<int>(**slots);
+  co_await reply_result(call, co_await call.services.inference.memory_plan(*model, wish));
 }
 
 asio::awaitable<void> ps(Call& call) {

@@ -14,6 +14,8 @@ constexpr std::array kRoutes{
     Route{"POST", "/v1/chat/completions", "openai", kChatBody, ErrorForm::envelope, chat_completions},
     Route{"GET", "/v1/models", "openai", kSmallBody, ErrorForm::envelope, list_models},
     Route{"GET", "/v1/models/*", "openai", kSmallBody, ErrorForm::envelope, retrieve_model},
+    Route{"GET", "/v1/memory", "openai", kSmallBody, ErrorForm::envelope, memory},
+    Route{"GET", "/v1/memory/plan", "openai", kSmallBody, ErrorForm::envelope, memory_plan},
     Route{"GET", "/health", "", kSmallBody, ErrorForm::flat, health},
     Route{"GET", "/v1/health", "", kSmallBody, ErrorForm::flat, health},
     Route{"GET", "/api/health", "", kSmallBody, ErrorForm::flat, health},

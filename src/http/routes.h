@@ -63,6 +63,8 @@ asio::awaitable<void> chat_completions(Call& call);
 asio::awaitable<void> list_models(Call& call);
 asio::awaitable<void> retrieve_model(Call& call);
 asio::awaitable<void> health(Call& call);
+asio::awaitable<void> memory(Call& call);
+asio::awaitable<void> memory_plan(Call& call);
 asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
 asio::awaitable<void> stop_model(Call& call);

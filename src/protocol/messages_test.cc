@@ -82,6 +82,7 @@ Load full_load() {
           {"CPU_REPACK", "AMX"},
           129.5,
           false,
+          true,
           "{{ messages }}",
           {"hermes", "gemma", "<ponder>", "</ponder>"},
           {full_request().sampling, full_sampling_when_thinking(), "{\"tone\":\"plain\"}", 99, 88}};

@@ -6,6 +6,7 @@
 #include "engine/orphans.h"
 #include "engine_llama/embedded_engine.h"
 #include "service/service_core.h"
+#include "system/memory.h"
 
 namespace gezel::service {
 namespace {
@@ -51,6 +52,11 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->import_model(std::move(request));
   }
+  json::value memory() override { return core_->memory(); }
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish) override {
+    const auto core = core_;
+    co_return co_await core->memory_plan(std::move(model), wish);
+  }
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     const auto core = core_;
     co_return co_await core->worker_stats(std::move(model));
@@ -78,6 +84,14 @@ struct World {
   SystemEntropy entropy;
   asio::thread_pool pool{kPoolThreads};
 };
+
+// What models may take of this machine's memory. No GPU is used by the embedded engine.
+engine::Admission::Machine machine_memory(std::optional<Bytes> budget) {
+  const auto memory = system::read_memory();
+  return {.pools = capacity::plan_budget({.ram = memory.total, .override_bytes = budget}),
+          .total_ram = memory.total,
+          .free_ram = memory.available};
+}
 
 engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
   engine_llama::EmbeddedOptions out;
@@ -107,17 +121,23 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   GEZEL_CHECK(make_private_folder(options.home));
   const auto world = std::make_shared<World>();
   const asio::any_io_executor pool = world->pool.get_executor();
+  const auto admission = std::make_shared<engine::Admission>(
+      engine::Admission::Parts{.loop = loop,
+                               .clock = world->clock,
+                               .timers = std::make_shared<engine::LoopTimers>(loop),
+                               .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
   ServiceParts parts{.keep_alive = world,
                      .loop = loop,
                      .pool = pool,
                      .clock = world->clock,
                      .entropy = world->entropy,
                      .make_engine =
-                         [loop, pool, world = world.get(), settings = engine_options(options)](
+                         [loop, pool, admission, world = world.get(), settings = engine_options(options)](
                              const std::string& model_id, models::ModelStore& store) {
                            return engine_llama::make_embedded_engine(loop, pool, model_id, store,
-                                                                     world->clock, settings);
+                                                                     world->clock, admission, settings);
                          },
+                     .admission = admission,
                      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
                      .drain_pool = [world = world.get()] { world->pool.join(); }};
   return create(std::move(parts), std::move(options));

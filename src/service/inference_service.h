@@ -37,6 +37,7 @@ struct ServiceOptions {
   // engine's default.
   std::optional<int> target_itl_ms;
   Millis idle_timeout{300'000};
+  std::optional<Bytes> memory_budget;  // GEZEL_CAPACITY_BUDGET_GB: what all models together may take
   bool sandbox = true;
   bool replay_store = true;  // --no-replay-store: forget what models wrote for their calls
   prompt::BehaviorSwitches behaviors;                 // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
@@ -79,6 +80,10 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> import_model(
       json::object request) = 0;  // spec 60 section 17.1
+  // Bodies of GET /v1/memory, and of GET /v1/memory/plan for an installed model; unset wishes are the service's
+  // own choice.
+  virtual json::value memory() = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
 

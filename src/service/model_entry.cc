@@ -6,7 +6,7 @@
 #include <charconv>
 #include <chrono>
 
-#include "capacity/context_plan.h"
+#include "capacity/requirement.h"
 #include "service/model_name.h"
 
 namespace gezel::service {
@@ -45,7 +45,8 @@ std::optional<Performance> performance_of(const engine::Status& status, WallTime
 
 std::int64_t context_window(const models::InstalledModel& model, const ModelFacts& facts) {
   if (facts.context_granted > 0) return facts.context_granted;
-  const auto usual = static_cast<std::int64_t>(capacity::kDefaultWindow);
+  if (facts.context_planned) return *facts.context_planned;
+  const std::int64_t usual = capacity::kUsualFloor;
   if (model.context_window <= 0) return facts.context_wanted.value_or(0);
   return std::min(model.context_window, facts.context_wanted.value_or(usual));
 }
@@ -65,6 +66,12 @@ json::object full_entry(const models::InstalledModel& model, const ModelFacts& f
   json::object entry = list_entry(model, facts);
   const std::string& name = facts.default_template.empty() ? model.default_template : facts.default_template;
   if (!name.empty()) entry["chat_template"] = name;
+  json::object context{{"granted", facts.context_granted > 0 ? json::value(facts.context_granted) : json::value()},
+                       {"planned", facts.context_planned ? json::value(*facts.context_planned) : json::value()},
+                       {"native", model.context_window > 0 ? json::value(model.context_window) : json::value()},
+                       {"below_floor", facts.below_floor},
+                       {"slots", facts.slots > 0 ? json::value(facts.slots) : json::value()}};
+  entry["context"] = std::move(context);
   if (facts.profile) entry["profile"] = *facts.profile;
   if (facts.performance) entry["performance"] = performance_json(*facts.performance);
   return entry;

@@ -28,7 +28,10 @@ std::optional<Performance> performance_of(const engine::Status& status, WallTime
 
 // What is known of a model beyond its manifest.
 struct ModelFacts {
-  std::optional<std::int64_t> context_wanted;  // --ctx
+  std::optional<std::int64_t> context_wanted;   // --ctx
+  std::optional<std::int64_t> context_planned;  // that a load would get, as last planned
+  bool below_floor = false;                     // the running engine's, or the planned one
+  int slots = 0;                                // the same; 0 = unknown
   std::int64_t context_granted = 0;            // tokens per slot of the running engine, 0 = not running
   std::string default_template;                // "default:<name>" once an engine found that the file has none
   std::optional<Performance> performance;

@@ -99,10 +99,18 @@ ModelFacts ServiceCore::facts_of(const ModelName& name) {
   const std::string key = name.qualified();
   if (const auto engine = engines_.find(key)) {
     const engine::Status status = engine->status();
-    if (status.state == engine::State::ready) facts.context_granted = status.context;
+    if (status.state == engine::State::ready) {
+      facts.context_granted = status.context;
+      facts.slots = status.slots;
+    }
     if (!status.chat_template.empty()) default_templates_[key] = status.chat_template;
     if (auto measured = performance_of(status, parts_.clock.wall_now()))
       performance_[key] = std::move(*measured);
+  }
+  if (const auto found = planned_.find(key); found != planned_.end()) {
+    facts.context_planned = found->second.context;
+    facts.below_floor = found->second.below_floor;
+    if (facts.slots == 0) facts.slots = found->second.slots;
   }
   if (const auto found = default_templates_.find(key); found != default_templates_.end()) {
     facts.default_template = found->second;
@@ -135,6 +143,7 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::st
   // A copy, because the inventory may be another one after the wait.
   const models::InstalledModel found = *model;
   auto profile = co_await profile_of(*name, found);
+  co_await plan_window(*name);
   ModelFacts facts = facts_of(*name);
   facts.profile = std::move(profile);
   co_return full_entry(found, facts);
@@ -156,16 +165,18 @@ json::value ServiceCore::health() const {
 json::value ServiceCore::ps() {
   json::array out;
   for (const auto& [id, status] : engines_.list()) {
-    out.push_back(json::object{{"id", id},
-                               {"state", engine::state_name(status.state)},
-                               {"pid", status.pid > 0 ? json::value(status.pid) : json::value(nullptr)},
-                               {"bytes", status.bytes},
-                               {"slots", status.slots},
-                               {"slots_busy", status.slots_busy},
-                               {"context", status.context},
-                               {"queued", status.queued},
-                               {"idle_ms", status.idle_ms},
-                               {"unload_at", unload_time(status.unload_at)}});
+    json::object model{{"id", id},
+                       {"state", engine::state_name(status.state)},
+                       {"pid", status.pid > 0 ? json::value(status.pid) : json::value(nullptr)},
+                       {"bytes", status.bytes},
+                       {"slots", status.slots},
+                       {"slots_busy", status.slots_busy},
+                       {"context", status.context},
+                       {"queued", status.queued},
+                       {"idle_ms", status.idle_ms},
+                       {"unload_at", unload_time(status.unload_at)}};
+    if (!status.waiting.empty()) model["waiting"] = status.waiting;
+    out.push_back(std::move(model));
   }
   return json::object{{"models", std::move(out)}};
 }

@@ -35,6 +35,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id);
   json::value health() const;
   json::value ps();
+  json::value memory();
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish);
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model);
@@ -85,6 +87,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<void> put_sampled(std::string caller, const ModelName& name, prompt::GenerateRequest& request);
   // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
   // Nothing when that cannot be read.
+  // What a load would get now, without an engine of its own staying.
+  asio::awaitable<void> plan_window(ModelName name);
   asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);
 
   ServiceParts parts_;
@@ -104,6 +108,12 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // What engines told about models, kept when they are unloaded.
   std::map<std::string, std::string, std::less<>> default_templates_;
   std::map<std::string, Performance, std::less<>> performance_;
+  struct Planned {
+    std::int64_t context = 0;
+    int slots = 0;
+    bool below_floor = false;
+  };
+  std::map<std::string, Planned, std::less<>> planned_;  // by qualified id, as last asked for
 
   bool prepared_ = false;
   engine::Wakeup prepared_changed_;

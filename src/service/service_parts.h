@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "engine/admission.h"
 #include "engine/engine.h"
 #include "models/store.h"
 
@@ -27,6 +28,9 @@ struct ServiceParts {
   // The engine of "llama-cpp:<id>"; starts nothing.
   std::function<std::unique_ptr<engine::Engine>(const std::string& model_id, models::ModelStore& store)>
       make_engine;
+  // Who may load a model; the engines of make_engine() ask it. Null: nobody does (tests), and there is no
+  // memory to tell of.
+  std::shared_ptr<engine::Admission> admission;
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
   // Waits until nothing runs on `pool` any more; called when the service goes.

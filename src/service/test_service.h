@@ -52,6 +52,9 @@ class FakeEngine final : public engine::Engine {
     state_->busy = false;
     co_return engine::StopOutcome{true};
   }
+  asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish) override {
+    co_return std::unexpected(engine::make_error("unsupported-feature", "no plans here"));
+  }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return state_->stats; }
 
  private:

@@ -12,9 +12,13 @@ class ProcessUsage {
  public:
   ProcessUsage();  // opens; where /proc is absent every answer is 0
   Bytes resident_bytes() const;
+  Bytes anonymous_bytes() const;  // of it, what no file backs
   int open_descriptors() const;  // those of this object left out
 
  private:
+  // Pages of a field of statm: total, resident, shared, ...
+  Bytes statm(std::size_t field) const;
+
   Fd statm_, fds_;
 };
 

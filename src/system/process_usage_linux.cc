@@ -16,13 +16,22 @@ ProcessUsage::ProcessUsage()
     : statm_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)),
       fds_(open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {}
 
-Bytes ProcessUsage::resident_bytes() const {
+Bytes ProcessUsage::statm(std::size_t field) const {
   std::array<char, 256> text;
   const ssize_t size = statm_ ? pread(statm_.get(), text.data(), text.size(), 0) : -1;
   if (size <= 0) return 0;
-  const auto fields = words({text.data(), static_cast<std::size_t>(size)});  // total resident shared ...
-  const auto pages = fields.size() > 1 ? parse_unsigned(fields[1]) : std::nullopt;
+  const auto fields = words({text.data(), static_cast<std::size_t>(size)});
+  const auto pages = fields.size() > field ? parse_unsigned(fields[field]) : std::nullopt;
   return pages.value_or(0) * static_cast<Bytes>(sysconf(_SC_PAGESIZE));
+}
+
+Bytes ProcessUsage::resident_bytes() const {
+  return statm(1);
+}
+
+Bytes ProcessUsage::anonymous_bytes() const {
+  const Bytes resident = statm(1), shared = statm(2);
+  return resident > shared ? resident - shared : 0;
 }
 
 int ProcessUsage::open_descriptors() const {

@@ -197,7 +197,8 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   return loaded;
 }
 
-protocol::Ready describe(const Loaded& loaded, const std::string& sandbox) {
+// What this process needs beside what the library allocates for the model. Of a dry run, that is all it has.
+protocol::Ready describe(const Loaded& loaded, const std::string& sandbox, Bytes host_bytes) {
   protocol::Ready ready;
   ready.slots = loaded.context->slots();
   ready.context_per_slot = loaded.context->context_per_slot();
@@ -208,6 +209,7 @@ protocol::Ready describe(const Loaded& loaded, const std::string& sandbox) {
   ready.repack_bytes = memory.repack;
   ready.kv_bytes = memory.kv;
   ready.compute_bytes = memory.compute;
+  ready.host_bytes = host_bytes;
   if (loaded.chat_template) {
     ready.chat_template = loaded.chat_template->default_name();
     ready.supports_reasoning = loaded.chat_template->supports_reasoning();
@@ -289,7 +291,7 @@ int run_worker(int fd) {
     ::_exit(kExitLoad);
   }
   if (load->dry_run) {
-    outbox.push(describe(*loaded, sandbox));
+    outbox.push(describe(*loaded, sandbox, usage.anonymous_bytes()));
     outbox.flush();
     ::_exit(0);
   }
@@ -340,7 +342,7 @@ int run_worker(int fd) {
                 vocab, *loaded->chat_template, memory, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
   reader.attach(&intake, &scheduler);
-  outbox.push(describe(*loaded, sandbox));
+  outbox.push(describe(*loaded, sandbox, 0));
 
   DecodeLoop(scheduler, *loaded->context, outbox, commands, usage).run();
   outbox.flush();

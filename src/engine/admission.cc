@@ -1,0 +1,241 @@
+// The first in the queue decides anew whenever something changed: its plan is asked for in the state of that
+// moment, and what the plan lacks is asked of the engines that hold it. Nothing is computed ahead, so that no
+// load starts on figures from before another one.
+#include "engine/admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace gezel::engine {
+
+using capacity::Decision;
+using capacity::MachineState;
+using capacity::MemoryPlan;
+
+Seat::~Seat() {
+  if (const auto admission = admission_.lock()) admission->release(key_);
+}
+
+void Seat::loaded(Bytes granted) {
+  const auto admission = admission_.lock();
+  if (!admission) return;
+  auto& resident = admission->residents_.at(key_);
+  resident.loaded = true;
+  resident.loaded_at = admission->parts_.clock.now();
+  resident.untouched = 0;
+  admission->broker_.measure(key_, 0, granted);
+  admission->changed();
+}
+
+void Seat::observed(Bytes bytes) {
+  if (const auto admission = admission_.lock()) admission->broker_.measure(key_, bytes);
+}
+
+Admission::Admission(Parts parts)
+    : parts_(std::move(parts)),
+      broker_([this] {
+        const auto machine = parts_.machine();
+        return capacity::BrokerSettings{.pools = machine.pools, .total_ram = machine.total_ram};
+      }()),
+      changed_(parts_.loop),
+      timer_(parts_.timers->make()) {}
+
+void Admission::refresh_budget() {
+  const auto machine = parts_.machine();
+  broker_.set_pools(machine.pools, machine.total_ram);
+}
+
+void Admission::hold(std::string reason) {
+  held_ = std::move(reason);
+  changed();
+}
+
+void Admission::release(const std::string& key) {
+  residents_.erase(key);
+  broker_.release(key);
+  changed();
+}
+
+MachineState Admission::state_for(const std::string& key) const {
+  const auto machine = parts_.machine();
+  MachineState state;
+  state.pools = machine.pools;
+  state.total_ram = machine.total_ram;
+  state.broker = broker_.view();
+  state.committed_other = broker_.committed_other(key);
+  Bytes promised = 0;  // to loads that have not touched it yet
+  for (const auto& [name, resident] : residents_) {
+    promised += resident.untouched;
+    if (name == key) continue;
+    const auto charged = broker_.ledger().find(name);
+    state.residents.push_back({.key = name,
+                               .bytes = charged == broker_.ledger().end() ? 0 : charged->second.charged(),
+                               .hits_last_minute = resident.holder.hits_last_minute(),
+                               .last_used_ms = -resident.holder.idle_ms(),
+                               .busy = !resident.loaded || resident.holder.busy(),
+                               .draining = resident.gives_way});
+  }
+  state.free_ram = machine.free_ram > promised ? machine.free_ram - promised : 0;
+  return state;
+}
+
+std::vector<Admission::Reservation> Admission::reservations() const {
+  std::vector<Reservation> out;
+  for (const auto& [key, resident] : residents_) {
+    const auto entry = broker_.ledger().find(key);
+    out.push_back({key, resident.bytes, entry == broker_.ledger().end() ? 0 : entry->second.measured_peak});
+  }
+  return out;
+}
+
+// Has the engine had its time, or did the other wait long enough?
+bool Admission::may_be_asked(const Resident& resident, MonotonicTime waiting_since) const {
+  if (!resident.loaded) return false;
+  const auto now = parts_.clock.now();
+  const auto load_time = resident.loaded_at - resident.admitted_at;
+  const auto residency = std::max<MonotonicTime::duration>(load_time, kLeastResidency);
+  return now - resident.loaded_at >= residency || now - waiting_since >= kLongWait;
+}
+
+void Admission::wake_at(MonotonicTime when) {
+  timer_->arm(when, [this] { changed(); });
+}
+
+// One look at the first of the queue. `plan` is set when it is granted or denied.
+Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& plan, std::string& reason) {
+  const Request& request = *entry.request;
+  if (!held_.empty()) {
+    reason = held_;
+    return Turn::wait;
+  }
+  refresh_budget();
+  auto state = state_for(request.holder.key);
+  plan = request.plan(state);
+  if (plan->decision != Decision::no && plan->evicts.empty()) {
+    const Bytes bytes = plan->reservation();
+    if (plan->unchecked) {
+      broker_.record(request.holder.key, bytes);
+      return Turn::granted;
+    }
+    if (auto reserved = broker_.reserve(request.holder.key, bytes, request.holder.name); reserved)
+      return Turn::granted;
+    else
+      plan->denial = reserved.error();
+  }
+
+  // Who would have to go, if nobody were busy?
+  std::vector<std::string> needed = plan->evicts;
+  if (plan->decision == Decision::no) {
+    for (auto& resident : state.residents) {
+      if (resident.draining) resident.hits_last_minute = -1;  // who was asked already stays the one
+      resident.busy = resident.draining = false;
+    }
+    const auto without_work = request.plan(state);
+    if (without_work.decision == Decision::no) return Turn::denied;
+    needed = without_work.evicts;
+    if (needed.empty()) {
+      // Only what loads at this moment, or has not given its memory back yet, stands in the way.
+      const bool in_flux = std::ranges::any_of(
+          residents_, [](const auto& entry) { return !entry.second.loaded || entry.second.stopping; });
+      if (!in_flux) return Turn::denied;
+      reason = "waiting for another load";
+      return Turn::wait;
+    }
+  }
+  const auto now = parts_.clock.now();
+  for (const auto& key : needed) {
+    const auto found = residents_.find(key);
+    if (found == residents_.end()) continue;
+    auto& resident = found->second;
+    reason = fmt::format("waiting for {} to {}", resident.holder.name,
+                         resident.stopping ? "be unloaded" : "finish");
+    if (resident.stopping) continue;
+    if (!may_be_asked(resident, entry.since)) {
+      // Within its time only an engine that nobody uses any more makes way.
+      const bool unused = resident.loaded && !resident.holder.busy() &&
+                          resident.holder.idle_ms() >= kIdlePause.count();
+      if (!unused) {
+        wake_at(now + kIdlePause);
+        continue;
+      }
+    }
+    if (!std::exchange(resident.gives_way, true)) resident.holder.give_way(true);
+    if (resident.holder.busy()) continue;
+    resident.stopping = true;
+    log_info("unloading a model to make room", {{"model", resident.holder.name}, {"for", request.holder.name}});
+    resident.holder.unload();
+  }
+  return Turn::wait;
+}
+
+void Admission::restore_those_who_gave_way() {
+  for (auto& [key, resident] : residents_) {
+    if (resident.gives_way && !resident.stopping) {
+      resident.gives_way = false;
+      resident.holder.give_way(false);
+    }
+  }
+}
+
+boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Request request) {
+  const auto self = shared_from_this();
+  if (queue_.size() >= kMostWaitingModels) {
+    co_return std::unexpected(make_error(
+        "engine-busy", fmt::format("{} loads wait for memory already, which is the limit. Try again later.",
+                                   kMostWaitingModels)));
+  }
+  const auto entry = queue_.insert(queue_.end(), Entry{&request, parts_.clock.now(), {}});
+  struct Leaving {  // also when the waiting coroutine is destroyed
+    Admission& admission;
+    std::list<Entry>::iterator entry;
+    ~Leaving() {
+      const bool first = entry == admission.queue_.begin();
+      admission.queue_.erase(entry);
+      if (first) admission.restore_those_who_gave_way();
+      admission.changed();
+    }
+  };
+  const Leaving leaving{*this, entry};
+  const auto cancelled = [] {
+    return std::unexpected(make_error("cancelled", "Waiting for memory was given up."));
+  };
+  while (true) {
+    if (!request.wanted()) co_return cancelled();
+    std::string reason = "waiting for the loads before it";
+    if (entry == queue_.begin()) {
+      std::optional<MemoryPlan> plan;
+      switch (try_front(*entry, plan, reason)) {
+        case Turn::granted: {
+          auto& resident = residents_[request.holder.key];
+          resident = {.holder = request.holder,
+                      .admitted_at = parts_.clock.now(),
+                      .bytes = plan->bytes,
+                      .untouched = plan->reservation()};
+          co_return Admitted{std::move(*plan), std::make_unique<Seat>(weak_from_this(), request.holder.key)};
+        }
+        case Turn::denied: {
+          const auto denial = plan->denial.value_or(capacity::deny_generically());
+          log_warn("capacity broker denied " + request.holder.key,
+                   {{"reason", capacity::denial_record(denial)}});
+          auto error = make_error("capacity-denied", denial.error.message, denial.error.param);
+          co_return std::unexpected(std::move(error));
+        }
+        case Turn::wait:
+          break;
+      }
+    }
+    const Waiting waiting{std::distance(queue_.begin(), entry), reason};
+    const auto told = fmt::format("{} {}", waiting.ahead, waiting.reason);
+    if (entry->told != told) {
+      entry->told = told;
+      request.notice(waiting);
+    }
+    if (!co_await changed_.wait()) co_return cancelled();
+  }
+}
+
+}  // namespace gezel::engine

@@ -1,0 +1,156 @@
+// engine/admission.h
+//
+// Who may load a model now: the one queue in front of this machine's memory (spec 20 sections 12 and 13).
+//
+// Every load asks here first and nothing is loaded without a seat. The first in the queue gets room in this
+// order: what is free; idle engines, stopped for it; a busy engine that has had its time, which then takes no
+// new work, finishes what it has and stops. Running answers are never ended for another model. Everything
+// happens on the event loop.
+#pragma once
+#include <boost/asio/awaitable.hpp>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "capacity/broker.h"
+#include "capacity/launch.h"
+#include "engine/engine.h"
+#include "engine/timers.h"
+#include "engine/wakeup.h"
+
+namespace gezel::engine {
+
+inline constexpr std::size_t kMostWaitingModels = 256;
+// An engine keeps its room this long, or as long as its load took, while it has work.
+inline constexpr Millis kLeastResidency{5'000};
+// A model that waited this long goes before an engine's residency.
+inline constexpr Millis kLongWait{60'000};
+// Between two requests of a busy client an engine is idle for a moment; that is not yet being unused.
+inline constexpr Millis kIdlePause{500};
+
+// An engine as the queue sees it.
+struct Holder {
+  std::string key;   // "<family>:<model>:<replica>", its name in the ledger
+  std::string name;  // what texts call it
+  // Requests that a worker has, or that wait for one and may be sent.
+  std::function<bool()> busy;
+  std::function<int()> hits_last_minute;
+  std::function<std::int64_t()> idle_ms;  // since its last use
+  // True: what comes from now on waits until the engine has made way. False: it goes on.
+  std::function<void(bool)> give_way;
+  std::function<void()> unload;  // begins; the seat is given back when the process is gone
+};
+
+class Admission;
+
+// The right to the memory of one loaded or loading engine. Giving it up gives the memory back.
+class Seat {
+ public:
+  Seat(std::weak_ptr<Admission> admission, std::string key) : admission_(std::move(admission)), key_(std::move(key)) {}
+  ~Seat();
+  Seat(const Seat&) = delete;
+  Seat& operator=(const Seat&) = delete;
+  // The worker is ready and said what it allocated.
+  void loaded(Bytes granted);
+  // What the process was seen to hold.
+  void observed(Bytes bytes);
+  const std::string& key() const { return key_; }
+
+ private:
+  std::weak_ptr<Admission> admission_;
+  std::string key_;
+};
+
+// Where a load stands in the queue.
+struct Waiting {
+  std::int64_t ahead = 0;  // loads before it
+  std::string reason;      // "waiting for Gemma 3 to finish"
+};
+
+class Admission : public std::enable_shared_from_this<Admission> {
+ public:
+  struct Machine {
+    capacity::Budget pools;
+    Bytes total_ram = 0;
+    Bytes free_ram = 0;  // now
+  };
+  struct Parts {
+    boost::asio::any_io_executor loop;
+    const Clock& clock;
+    std::shared_ptr<Timers> timers;
+    std::function<Machine()> machine;  // asked anew for every decision; must not block
+  };
+  explicit Admission(Parts parts);
+
+  using Plan = std::function<capacity::MemoryPlan(const capacity::MachineState&)>;
+  struct Request {
+    Holder holder;
+    Plan plan;                      // what this model would get in such a state; pure
+    std::function<bool()> wanted;   // false: nobody waits for the load any more
+    std::function<void(const Waiting&)> notice;  // called when its place or reason changed
+  };
+  struct Admitted {
+    capacity::MemoryPlan plan;
+    std::unique_ptr<Seat> seat;
+  };
+  // Returns when the model has its room. Errors: `capacity-denied` when stopping every other engine would not
+  // make enough of it, `engine-busy` when too many loads wait, `cancelled` when it is no longer wanted.
+  boost::asio::awaitable<EngineResult<Admitted>> enter(Request request);
+
+  // Something happened that may let the first in the queue go on: an engine became idle, a request left, a
+  // load is no longer wanted.
+  void changed() { changed_.notify(); }
+  // New loads are refused for this reason (memory pressure); "": they are not.
+  void hold(std::string reason);
+
+  // What every seat was granted, by key.
+  struct Reservation {
+    std::string key;
+    capacity::PlanBytes bytes;
+    Bytes measured = 0;  // the most that was observed; 0: not yet
+  };
+  std::vector<Reservation> reservations() const;
+  Machine machine() const { return parts_.machine(); }
+
+  // The state in which `key` would be planned now.
+  capacity::MachineState state_for(const std::string& key) const;
+  const capacity::Broker& broker() const { return broker_; }
+  std::size_t waiting() const { return queue_.size(); }
+
+ private:
+  friend class Seat;
+  struct Resident {
+    Holder holder;
+    MonotonicTime admitted_at{}, loaded_at{};
+    bool loaded = false, gives_way = false, stopping = false;
+    capacity::PlanBytes bytes;
+    Bytes untouched = 0;  // granted to a load that has not finished
+  };
+  struct Entry {
+    const Request* request;
+    MonotonicTime since;
+    std::string told;  // the last notice
+  };
+  enum class Turn { granted, wait, denied };
+
+  void release(const std::string& key);
+  Turn try_front(Entry& entry, std::optional<capacity::MemoryPlan>& plan, std::string& reason);
+  bool may_be_asked(const Resident& resident, MonotonicTime waiting_since) const;
+  void wake_at(MonotonicTime when);
+  void restore_those_who_gave_way();
+  void refresh_budget();
+
+  Parts parts_;
+  capacity::Broker broker_;
+  std::map<std::string, Resident> residents_;
+  std::list<Entry> queue_;
+  std::string held_;
+  Wakeup changed_;
+  std::unique_ptr<Timer> timer_;
+};
+
+}  // namespace gezel::engine

@@ -1,0 +1,250 @@
+// The queue in front of the memory, with engines that exist only on paper: 10 GiB for models, everything else by hand.
+#include "engine/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+
+namespace gezel::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr Bytes kBudget = 10 * kGiB;
+
+// An engine that would need `bytes` and nothing else.
+struct Paper {
+  std::string name;
+  Bytes bytes = 0;
+  bool busy = false, wanted = true, gives_way = false;
+  int unloads = 0;
+  std::int64_t idle_ms = 60'000;
+  std::vector<std::string> notices;
+  std::optional<EngineResult<>> outcome;
+  std::unique_ptr<Seat> seat;
+};
+
+class AdmissionTest : public testing::Test {
+ protected:
+  AdmissionTest() {
+    admission = std::make_shared<Admission>(Admission::Parts{
+        .loop = io.get_executor(), .clock = clock, .timers = timers, .machine = [this] {
+          Admission::Machine machine;
+          machine.pools.budget_bytes = machine.pools.ram_share_bytes = machine.pools.fast_bytes = kBudget;
+          machine.total_ram = 16 * kGiB;
+          machine.free_ram = 16 * kGiB;
+          return machine;
+        }});
+  }
+
+  void run() {
+    io.restart();
+    io.poll();
+  }
+  void pass(Millis time) {
+    timers->advance(time, [this] { run(); });
+    run();
+  }
+
+  // What fits in the budget beside the others, else after idle ones are stopped, else not.
+  static capacity::MemoryPlan plan(const Paper& paper, const capacity::MachineState& state) {
+    capacity::MemoryPlan out;
+    out.slots = 1;
+    out.context = 1024;
+    out.bytes.weights = paper.bytes;
+    const Bytes missing = capacity::shortfall(state.broker, state.committed_other, paper.bytes);
+    if (missing == 0) {
+      out.decision = capacity::Decision::fits;
+      return out;
+    }
+    const auto victims = capacity::choose_victims(state.residents, missing, paper.name);
+    if (victims.freed >= missing) {
+      out.decision = capacity::Decision::evict;
+      out.evicts = victims.stop;
+    } else {
+      out.denial = capacity::deny_over_budget(paper.name, paper.bytes, {});
+    }
+    return out;
+  }
+
+  void ask(Paper& paper) {
+    Holder holder{.key = capacity::ledger_key("llama-cpp", paper.name, 0),
+                  .name = paper.name,
+                  .busy = [&] { return paper.busy; },
+                  .hits_last_minute = [] { return 1; },
+                  .idle_ms = [&] { return paper.idle_ms; },
+                  .give_way = [&](bool on) { paper.gives_way = on; },
+                  .unload = [&] { ++paper.unloads; }};
+    asio::co_spawn(
+        io,
+        [this, &paper, holder]() mutable -> asio::awaitable<void> {
+          auto admitted = co_await admission->enter(
+              {.holder = std::move(holder),
+               .plan = [&](const capacity::MachineState& state) { return plan(paper, state); },
+               .wanted = [&] { return paper.wanted; },
+               .notice = [&](const Waiting& waiting) { paper.notices.push_back(waiting.reason); }});
+          if (admitted) {
+            paper.seat = std::move(admitted->seat);
+            paper.outcome = EngineResult<>();
+          } else {
+            paper.outcome = std::unexpected(admitted.error());
+          }
+        },
+        asio::detached);
+    run();
+  }
+  void load(Paper& paper) {
+    ask(paper);
+    ASSERT_TRUE(paper.seat) << paper.name;
+    paper.seat->loaded(paper.bytes);
+    run();
+  }
+
+  asio::io_context io;
+  ManualClock clock;
+  std::shared_ptr<ManualTimers> timers = std::make_shared<ManualTimers>(clock);
+  std::shared_ptr<Admission> admission;
+};
+
+TEST_F(AdmissionTest, WhatFitsIsGrantedAtOnceAndReserved) {
+  Paper a{"a", 4 * kGiB}, b{"b", 6 * kGiB};
+  load(a);
+  load(b);
+  EXPECT_EQ(admission->broker().view().committed, kBudget);
+  EXPECT_THAT(a.notices, IsEmpty());
+}
+
+TEST_F(AdmissionTest, AnEngineThatEndsGivesItsMemoryBack) {
+  Paper a{"a", 8 * kGiB};
+  load(a);
+  a.seat.reset();
+  EXPECT_EQ(admission->broker().view().committed, 0U);
+}
+
+TEST_F(AdmissionTest, AnIdleEngineIsStoppedAndItsExitAwaited) {
+  Paper a{"a", 8 * kGiB}, b{"b", 8 * kGiB};
+  load(a);
+  ask(b);
+  EXPECT_EQ(a.unloads, 1);
+  EXPECT_FALSE(b.outcome) << "the memory is given back when the process is gone, not before";
+  a.seat.reset();
+  run();
+  EXPECT_TRUE(b.seat);
+}
+
+TEST_F(AdmissionTest, WhatNeverFitsIsDeniedAndNobodyIsStopped) {
+  Paper a{"a", 4 * kGiB}, b{"b", 11 * kGiB};
+  load(a);
+  ask(b);
+  ASSERT_TRUE(b.outcome);
+  EXPECT_EQ(b.outcome->error().error.code, "capacity-denied");
+  EXPECT_EQ(a.unloads, 0);
+}
+
+TEST_F(AdmissionTest, ABusyEngineKeepsItsResidencyAndThenMakesWay) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  load(a);
+  ask(b);
+  EXPECT_THAT(b.notices, ElementsAre("waiting for a to finish"));
+  pass(kLeastResidency - Millis(1));
+  EXPECT_FALSE(a.gives_way);
+  pass(kIdlePause);
+  EXPECT_TRUE(a.gives_way);
+  EXPECT_EQ(a.unloads, 0) << "running answers are finished";
+  a.busy = false;
+  admission->changed();
+  run();
+  EXPECT_EQ(a.unloads, 1);
+  a.seat.reset();
+  run();
+  EXPECT_TRUE(b.seat);
+}
+
+TEST_F(AdmissionTest, WithinItsResidencyAnEngineBetweenTwoRequestsIsNotUnused) {
+  Paper a{"a", 8 * kGiB}, b{"b", 8 * kGiB};
+  a.idle_ms = 100;
+  load(a);
+  ask(b);
+  EXPECT_EQ(a.unloads, 0);
+  a.idle_ms = kIdlePause.count();
+  pass(kIdlePause);
+  EXPECT_EQ(a.unloads, 1);
+}
+
+TEST_F(AdmissionTest, WhoWaitedLongGoesBeforeALongLoadsResidency) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  ask(a);
+  clock.advance(Millis(300'000));  // its load took five minutes, so it may stay that long
+  a.seat->loaded(a.bytes);
+  ask(b);
+  pass(kLongWait - Millis(1'000));
+  EXPECT_FALSE(a.gives_way);
+  pass(Millis(2'000));
+  EXPECT_TRUE(a.gives_way);
+}
+
+TEST_F(AdmissionTest, LoadsAreServedInTheOrderTheyCame) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB}, c{"c", kGiB};
+  a.idle_ms = 0;
+  load(a);
+  ask(b);
+  ask(c);
+  EXPECT_FALSE(c.outcome) << "what is small must not take what an earlier one waits for";
+  EXPECT_THAT(c.notices, ElementsAre("waiting for the loads before it"));
+  a.seat.reset();
+  run();
+  EXPECT_TRUE(b.seat);
+  EXPECT_TRUE(c.seat);
+}
+
+TEST_F(AdmissionTest, AWaitThatIsGivenUpFreesTheEngineThatMadeWay) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  load(a);
+  ask(b);
+  pass(kLeastResidency + kIdlePause);
+  ASSERT_TRUE(a.gives_way);
+  b.wanted = false;
+  admission->changed();
+  run();
+  ASSERT_TRUE(b.outcome);
+  EXPECT_EQ(b.outcome->error().error.code, "cancelled");
+  EXPECT_FALSE(a.gives_way);
+  EXPECT_EQ(admission->waiting(), 0U);
+}
+
+TEST_F(AdmissionTest, ALoadInProgressIsWaitedFor) {
+  Paper a{"a", 8 * kGiB}, b{"b", 8 * kGiB};
+  ask(a);
+  ask(b);
+  EXPECT_FALSE(b.outcome);
+  EXPECT_EQ(a.unloads, 0);
+}
+
+TEST_F(AdmissionTest, UnderMemoryPressureNothingIsLoaded) {
+  Paper a{"a", kGiB};
+  admission->hold("the machine is short of memory");
+  ask(a);
+  EXPECT_THAT(a.notices, ElementsAre("the machine is short of memory"));
+  admission->hold("");
+  run();
+  EXPECT_TRUE(a.seat);
+}
+
+TEST_F(AdmissionTest, TheWorkersOwnFigureReplacesThePlans) {
+  Paper a{"a", 4 * kGiB};
+  load(a);
+  a.seat->loaded(3 * kGiB);
+  EXPECT_EQ(admission->broker().view().committed, 3 * kGiB);
+  a.seat->observed(5 * kGiB);
+  EXPECT_EQ(admission->broker().view().committed, 5 * kGiB);
+}
+
+}  // namespace
+}  // namespace gezel::engine

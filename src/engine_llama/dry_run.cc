@@ -1,0 +1,144 @@
+#include "engine_llama/dry_run.h"
+
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/json.h"
+
+namespace gezel::engine_llama {
+
+using engine::EngineResult;
+using engine::make_error;
+
+namespace {
+
+capacity::DryRun figures(const protocol::Ready& ready) {
+  return {.weights = ready.weights_bytes,
+          .repack = ready.repack_bytes,
+          .kv = ready.kv_bytes,
+          .compute = ready.compute_bytes,
+          .process = ready.host_bytes + kProcessExtra,
+          .slots = ready.slots,
+          .context = ready.context_per_slot,
+          .type = capacity::parse_kv_type(ready.kv_type).value_or(capacity::KvType::f16)};
+}
+
+// What one conversation with the worker has brought so far.
+struct Asking {
+  explicit Asking(const asio::any_io_executor& loop) : changed(loop) {}
+  std::optional<EngineResult<capacity::DryRun>> answer;
+  engine::Wakeup changed;
+
+  void settle(EngineResult<capacity::DryRun> result) {
+    if (!answer) answer = std::move(result);
+    changed.notify();
+  }
+  void on_frame(const protocol::Frame& frame) {
+    if (frame.type == protocol::FrameType::ready) {
+      if (auto ready = protocol::parse_ready(frame.body)) return settle(figures(*ready));
+      settle(std::unexpected(make_error("protocol-mismatch", "The worker's answer cannot be read.")));
+    } else if (frame.type == protocol::FrameType::failed) {
+      if (auto failed = protocol::parse_failed(frame.body)) return settle(std::unexpected(error_from(*failed)));
+      settle(std::unexpected(make_error("protocol-mismatch", "The worker's answer cannot be read.")));
+    }
+  }
+};
+
+}  // namespace
+
+asio::awaitable<EngineResult<capacity::DryRun>> ask_worker(const EmbeddedParts& parts, fs::path program,
+                                                           protocol::Load load) {
+  auto process = parts.launcher->launch(program);
+  if (!process) co_return std::unexpected(make_error("engine-launch", std::move(process).error().message));
+  const auto asking = std::make_shared<Asking>(parts.loop);
+  const auto launch = WorkerLaunch::begin(
+      parts.loop, *parts.timers, parts.clock, std::move(*process),
+      {.frame = [asking](const protocol::Frame& frame) { asking->on_frame(frame); },
+       .line = [](std::string_view) {},
+       .ended =
+           [asking](const engine::ExitSnapshot& snapshot) {
+             asking->settle(std::unexpected(make_error(
+                 "engine-crashed", fmt::format("The engine ended while it measured ({}).", describe_end(snapshot)))));
+           }});
+  load.dry_run = true;
+  launch->send(protocol::encode(protocol::FrameType::hello, protocol::Hello{protocol::kProtocolVersion, ""}));
+  launch->send(protocol::encode(load));
+  const auto timer = parts.timers->make();
+  timer->arm(parts.clock.now() + kDryRunTime, [asking] {
+    asking->settle(std::unexpected(make_error("engine-startup-timeout", "Measuring the model took too long.")));
+  });
+  while (!asking->answer) {
+    if (!co_await asking->changed.wait()) break;
+  }
+  launch->abandon();
+  if (!asking->answer) co_return std::unexpected(make_error("cancelled", "Measuring the model was given up."));
+  co_return *asking->answer;
+}
+
+// --- the record: {"shapes": [{"engine", "slots", "ctx", "flash_attn", "excluded", "bytes": {...}}]}
+
+namespace {
+
+std::string shape_of(const std::string& engine, const protocol::Load& load) {
+  std::string out = fmt::format("{} {}x{}", engine, load.slots, load.context_per_slot);
+  if (load.flash_attention) out += *load.flash_attention ? " fa" : " no-fa";
+  for (const auto& excluded : load.excluded_buffer_types) out += " -" + excluded;
+  return out;
+}
+
+json::array read_shapes(const fs::path& file) {
+  const auto text = read_file(file, kMiB);
+  if (!text) return {};
+  auto parsed = parse_json(*text);
+  if (!parsed || !parsed->is_object()) return {};
+  const auto* shapes = parsed->as_object().if_contains("shapes");
+  return shapes != nullptr && shapes->is_array() ? shapes->as_array() : json::array();
+}
+
+std::optional<Bytes> bytes_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr) return std::nullopt;
+  boost::system::error_code failed;
+  const auto number = value->to_number<Bytes>(failed);
+  return failed ? std::nullopt : std::optional<Bytes>(number);
+}
+
+}  // namespace
+
+std::optional<capacity::DryRun> DryRunRecord::find(const std::string& engine, const protocol::Load& load) const {
+  const auto shape = shape_of(engine, load);
+  for (const auto& entry : read_shapes(file_)) {
+    if (!entry.is_object()) continue;
+    const auto& object = entry.as_object();
+    const auto* name = object.if_contains("shape");
+    if (name == nullptr || !name->is_string() || std::string_view(name->as_string()) != shape) continue;
+    const auto weights = bytes_of(object, "weights"), repack = bytes_of(object, "repack"),
+               kv = bytes_of(object, "kv"), compute = bytes_of(object, "compute"),
+               process = bytes_of(object, "process");
+    if (!weights || !repack || !kv || !compute || !process) return std::nullopt;
+    return capacity::DryRun{.weights = *weights,
+                            .repack = *repack,
+                            .kv = *kv,
+                            .compute = *compute,
+                            .process = *process,
+                            .slots = load.slots,
+                            .context = load.context_per_slot};
+  }
+  return std::nullopt;
+}
+
+Result<> DryRunRecord::keep(const std::string& engine, const protocol::Load& load,
+                            const capacity::DryRun& run) const {
+  auto shapes = read_shapes(file_);
+  while (shapes.size() >= kMostShapes) shapes.erase(shapes.begin());
+  shapes.emplace_back(json::object{{"shape", shape_of(engine, load)},
+                                   {"weights", run.weights},
+                                   {"repack", run.repack},
+                                   {"kv", run.kv},
+                                   {"compute", run.compute},
+                                   {"process", run.process}});
+  GEZEL_CHECK(make_private_folder(file_.parent_path()));
+  return write_file_atomic(file_, to_json(json::object{{"shapes", std::move(shapes)}}));
+}
+
+}  // namespace gezel::engine_llama

@@ -1,0 +1,91 @@
+// The truth about memory: what models hold, what one more would get, and why.
+#include <algorithm>
+
+#include "service/service_core.h"
+
+namespace gezel::service {
+namespace {
+
+json::object plan_bytes(const capacity::PlanBytes& bytes) {
+  return {{"weights", bytes.weights}, {"repack", bytes.repack}, {"kv", bytes.kv},
+          {"compute", bytes.compute}, {"cache", bytes.cache},   {"total", bytes.total()}};
+}
+
+json::object plan_json(const std::string& model, const capacity::MemoryPlan& plan) {
+  json::array evicts;
+  for (const auto& key : plan.evicts) evicts.emplace_back(key);
+  json::array alternatives;
+  for (const auto& tried : plan.alternatives) {
+    alternatives.push_back(json::object{{"what", tried.what},
+                                        {"slots", tried.slots},
+                                        {"context", tried.context},
+                                        {"bytes", tried.bytes},
+                                        {"possible", tried.possible},
+                                        {"why", tried.why}});
+  }
+  json::object out{{"model", model},
+                   {"decision", capacity::decision_name(plan.decision)},
+                   {"context", plan.context},
+                   {"slots", plan.slots},
+                   {"kv_type", capacity::kv_type_name(plan.kv_type)},
+                   {"bytes", plan_bytes(plan.bytes)},
+                   {"evicts", std::move(evicts)},
+                   {"largest_context", plan.largest_context},
+                   {"binding", capacity::binding_name(plan.binding)},
+                   {"estimated", plan.estimated},
+                   {"below_floor", plan.below_floor},
+                   {"alternatives", std::move(alternatives)},
+                   {"summary", capacity::summary(plan, model)}};
+  if (plan.denial) out["denial"] = plan.denial->error.message;
+  return out;
+}
+
+}  // namespace
+
+json::value ServiceCore::memory() {
+  if (!parts_.admission) return json::object{{"pools", json::array()}, {"reservations", json::array()}};
+  const auto& admission = *parts_.admission;
+  const auto machine = admission.machine();
+  const auto rules = admission.broker().view();
+  Bytes measured = 0;
+  json::array reservations;
+  for (const auto& held : admission.reservations()) {
+    measured += held.measured;
+    auto entry = plan_bytes(held.bytes);
+    entry["key"] = held.key;
+    entry["measured"] = held.measured > 0 ? json::value(held.measured) : json::value();
+    reservations.push_back(std::move(entry));
+  }
+  // total = budget + margin; budget = reserved + what more could be reserved.
+  json::object pool{{"kind", capacity::pool_kind_name(machine.pools.kind)},
+                    {"total", machine.total_ram},
+                    {"budget", rules.budget},
+                    {"reserved", rules.committed},
+                    {"measured", measured},
+                    {"margin", machine.total_ram > rules.budget ? machine.total_ram - rules.budget : 0},
+                    {"free", machine.free_ram}};
+  return json::object{{"pools", json::array{std::move(pool)}},
+                      {"reservations", std::move(reservations)},
+                      {"enforced", rules.enforced},
+                      {"waiting", admission.waiting()}};
+}
+
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(std::string model, engine::MemoryWish wish) {
+  const auto name = co_await usable_model(std::move(model));
+  if (!name) co_return std::unexpected(name.error());
+  const auto engine = engines_.get(name->qualified());
+  if (!engine) co_return std::unexpected(api::from_engine(engine.error()));
+  const auto plan = co_await (*engine)->plan(wish);
+  if (!plan) co_return std::unexpected(api::from_engine(plan.error()));
+  co_return plan_json(name->qualified(), *plan);
+}
+
+asio::awaitable<void> ServiceCore::plan_window(ModelName name) {
+  const auto engine = engines_.get(name.qualified());
+  if (!engine || !parts_.admission) co_return;
+  const auto plan = co_await (*engine)->plan({});
+  if (plan && plan->decision != capacity::Decision::no)
+    planned_[name.qualified()] = {plan->context, plan->slots, plan->below_floor};
+}
+
+}  // namespace gezel::service
