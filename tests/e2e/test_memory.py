@@ -1,0 +1,120 @@
+"""What the service says about memory is what happens: plans, reservations, and two models that take turns."""
+
+import concurrent.futures
+import json
+import pathlib
+
+from conftest import GEMMA3, SMOLLM2, wait_until
+
+MIB = 1 << 20
+
+
+def memory(daemon):
+    status, _, raw = daemon.request("GET", "/v1/memory")
+    assert status == 200, raw
+    return json.loads(raw)
+
+
+def plan(daemon, model, **wish):
+    query = "&".join(f"{name}={value}" for name, value in {"model": model, **wish}.items())
+    status, _, raw = daemon.request("GET", f"/v1/memory/plan?{query}")
+    return status, json.loads(raw)
+
+
+def parts(bytes_):
+    return sum(bytes_[name] for name in ("weights", "repack", "kv", "compute", "cache"))
+
+
+def measured(pid):
+    """What only this process needs: anonymous and shared memory, without mapped files."""
+    rollup = pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text()
+    sizes = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in rollup.splitlines()[1:]}
+    return sizes["Pss_Anon"] + sizes["Pss_Shmem"]
+
+
+def test_a_plan_adds_up_and_a_load_keeps_it(make_daemon):
+    daemon = make_daemon(SMOLLM2, flags=("--ctx", "2048", "--slots", "2"))
+    status, planned = plan(daemon, SMOLLM2)
+    assert status == 200, planned
+    assert planned["decision"] == "fits"
+    assert (planned["context"], planned["slots"], planned["estimated"]) == (2048, 2, False)
+    assert parts(planned["bytes"]) == planned["bytes"]["total"]
+    assert memory(daemon)["reservations"] == []
+
+    assert daemon.chat()[0] == 200
+    held = memory(daemon)
+    pool, (reservation,) = held["pools"][0], held["reservations"]
+    assert reservation["key"] == "llama-cpp:smollm2-135m-instruct:0"
+    assert parts(reservation) == reservation["total"] == planned["bytes"]["total"]
+    assert pool["total"] == pool["budget"] + pool["margin"]
+    assert pool["reserved"] >= reservation["total"]
+
+
+def test_a_dry_run_is_within_five_percent_of_what_the_worker_holds(make_daemon):
+    daemon = make_daemon(SMOLLM2, flags=("--ctx", "1024", "--slots", "1"))
+    total = plan(daemon, SMOLLM2)[1]["bytes"]["total"]
+    # One prompt that fills the window.
+    status, reply = daemon.chat("word " * 900, max_tokens=8)
+    assert status == 200, reply
+    held = measured(daemon.worker()["pid"])
+    assert abs(total - held) <= 0.05 * held, (total / MIB, held / MIB)
+
+
+def test_a_wish_of_a_plan_is_checked(make_daemon):
+    daemon = make_daemon(SMOLLM2)
+    for name, value in (("context", "0"), ("slots", "65"), ("slots", "two")):
+        status, reply = plan(daemon, SMOLLM2, **{name: value})
+        assert status == 400
+        assert reply["error"]["param"] == name
+        assert value in reply["error"]["message"]
+    assert plan(daemon, "nope")[0] == 404
+
+
+def test_a_model_that_never_fits_is_denied_with_a_reason(make_daemon, monkeypatch):
+    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.1")
+    daemon = make_daemon(SMOLLM2)
+    status, reply = daemon.chat()
+    assert status == 503
+    assert reply["error"]["code"] == "capacity_denied"
+    assert "GiB" in reply["error"]["message"]
+    assert plan(daemon, SMOLLM2)[1]["decision"] == "no"
+    assert daemon.cli("fit", SMOLLM2).returncode == 1
+
+
+def test_two_models_that_do_not_fit_together_take_turns(make_daemon, monkeypatch):
+    """Six clients, three for each model, want more than the memory holds: everybody is answered, and models are not
+    loaded anew for each."""
+    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.5")
+    daemon = make_daemon(SMOLLM2, GEMMA3, flags=("--ctx", "1024", "--slots", "2"))
+    requests = 60
+
+    def client(number):
+        model = (SMOLLM2, GEMMA3)[number % 2]
+        return [daemon.chat(f"Count from {number} to {turn}.", model=model, max_tokens=8)[0]
+                for turn in range(requests // 6)]
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        answers = [status for statuses in pool.map(client, range(6)) for status in statuses]
+    assert answers == [200] * requests
+    log = (daemon.home / "daemon.log").read_text()
+    loads = log.count('"message":"loading a model"')
+    assert 2 <= loads < requests / 3, loads
+    wait_until(lambda: len(memory(daemon)["reservations"]) == 1, what="one model alone in memory")
+    assert "engine process ended unexpectedly" not in log
+
+
+def test_a_waiting_load_says_for_whom_and_can_be_cancelled(make_daemon, monkeypatch):
+    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.5")
+    daemon = make_daemon(SMOLLM2, GEMMA3, flags=("--ctx", "2048", "--slots", "1"))
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        long_answer = pool.submit(daemon.chat, max_tokens=1500, ignore_eos=True)
+        wait_until(lambda: (daemon.worker() or {}).get("slots_busy"), what="a busy model")
+        try:
+            daemon.request("POST", "/v1/chat/completions",
+                           {"model": GEMMA3, "messages": [{"role": "user", "content": "Hi"}]}, timeout=1.5)
+            raise AssertionError("the second model was answered beside the first")
+        except TimeoutError:
+            pass
+        assert "waiting for" in (daemon.home / "daemon.log").read_text()
+        assert long_answer.result()[0] == 200
+    wait_until(lambda: daemon.worker(GEMMA3) is None, what="the given-up load to be forgotten")
