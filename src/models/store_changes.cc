@@ -11,6 +11,7 @@
 #include "models/ids.h"
 #include "models/manifest.h"
 #include "models/publish.h"
+#include "models/shared_models.h"
 #include "models/staging.h"
 #include "models/store.h"
 
@@ -143,6 +144,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
   GEZEL_CHECK(check_real_folders(home_, folder));
   GEZEL_CHECK(check_real_folders(home_, staged));
   if (!is_real_folder(folder) && !is_real_folder(staged)) {
+    if (request.supplied_by_machine) return std::unexpected(read_only_model(request.id));
     return fail(ErrorKind::not_found, "model_not_installed",
                 fmt::format("the model \"{}\" is not installed", request.id), "model");
   }
