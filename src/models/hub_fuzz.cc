@@ -1,5 +1,5 @@
-// What the hub answers, and ids that people type. Whatever they hold: no crash, and a plan that was made has names
-// that may reach the disk.
+// What the hub answers, and ids that people type. Whatever they hold: no crash, and a plan that was made has
+// names that may reach the disk.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

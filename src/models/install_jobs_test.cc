@@ -228,11 +228,7 @@ TEST_F(Jobs, AnInstallCanBeCancelledAndGoneOnWith) {
     return out;
   });
   const auto plan = plan_for(files, server.url(""), "m");
-  const JobWork work = [&](JobControl& control) {
-    InstallOptions options;
-    options.others_remaining = [&] { return control.others_remaining(); };
-    return install(store, transfers, clock, plan, options, control, control.cancellation());
-  };
+  const JobWork work = install_work(store, transfers, clock, plan, {});
   const auto job = start(work);
   // Progress between two reports reaches only the counters.
   while (jobs->active().at(0).bytes_written == 0) std::this_thread::yield();

@@ -101,6 +101,9 @@ std::vector<IncompleteModel> ModelStore::incomplete() const {
       const FolderSize size = measure_folder(folder / id);
       // In staging a manifest only says that the publish was not reached.
       if ((size.has_manifest && folder == root_) || size.payload_bytes == 0) continue;
+      // A stopped update belongs to its model: deleting it by that id would delete the model.
+      if (std::error_code ignored; fs::exists(fs::symlink_status(root_ / id / kManifestName, ignored)))
+        continue;
       auto& entry = found[id];
       entry.id = id;
       entry.bytes += size.payload_bytes;
