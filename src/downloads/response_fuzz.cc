@@ -1,4 +1,5 @@
-// Headers and addresses that servers send: no crash, and no redirect leads anywhere but to https or this machine.
+// Headers and addresses that servers send: no crash, and no redirect leads anywhere but to https or this
+// machine.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -20,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto next = resolve_redirect(parse_url("https://a.example/x").value(), text);
   if (next && next->scheme != "https" && !(next->scheme == "http" && is_loopback(next->host))) std::abort();
-  if (const auto file = parse_source(text); file && file->scheme == "file") static_cast<void>(file_path(*file));
+  if (const auto file = parse_source(text); file && file->scheme == "file")
+    static_cast<void>(file_path(*file));
   return 0;
 }

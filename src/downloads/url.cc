@@ -105,7 +105,11 @@ std::string file_path(const Url& url) {
 }
 
 Result<Url> resolve_redirect(const Url& from, std::string_view location) {
-  return parse(from.text, location);
+  auto next = parse(from.text, location);
+  // A host of the network must not reach services of this machine through us.
+  if (next && from.scheme == "https" && next->scheme != "https")
+    return bad_url(location, "leads from a secure host to an insecure one");
+  return next;
 }
 
 bool is_loopback(std::string_view host) {

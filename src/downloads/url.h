@@ -28,7 +28,8 @@ Result<Url> parse_source(std::string_view text);
 // Its path, decoded and without a query.
 std::string file_path(const Url& url);
 
-// `location` of a redirect, resolved against the address that sent it, and checked in the same way.
+// `location` of a redirect, resolved against the address that sent it, and checked in the same way;
+// never from https back to http.
 Result<Url> resolve_redirect(const Url& from, std::string_view location);
 
 bool is_loopback(std::string_view host);
