@@ -74,6 +74,8 @@ class Install {
     reached("manifest");
     GEZEL_STEP(cancelled());
     GEZEL_STEP(store_.publish_install(*slot, options_.at_step));
+    std::error_code ignored;  // a hidden leftover harms nobody
+    fs::remove(store_.root() / plan_.id / kSealedPlanName, ignored);
     return Installed{warning_};
   }
 
@@ -330,10 +332,7 @@ class Install {
       }
     }
     GEZEL_CHECK(write_file_atomic(staging_->folder() / kManifestName, to_json(draft_manifest(draft)) + "\n"));
-    // From here on the manifest says what was verified; the plan is no part of the model.
-    std::error_code ignored;
-    fs::remove(staging_->folder() / kPlanName, ignored);
-    return {};
+    return staging_->seal();
   }
 
   ModelStore& store_;

@@ -175,6 +175,20 @@ TEST_F(Installer, APartialOfAnotherPinIsDropped) {
   EXPECT_FALSE(server.requests().at(0).from);
 }
 
+TEST_F(Installer, AFileWithoutAPinIsKeptOnlyForTheSameAddress) {
+  const std::string content = files["m.gguf"];
+  TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
+  auto plan = plan_for(files, bad.url(""));
+  plan.files[0].sha256.clear();
+  EXPECT_FALSE(run(plan));
+  EXPECT_EQ(bad.requests().back().from, 400U);
+  EXPECT_FALSE(run(plan));
+  EXPECT_EQ(bad.requests().at(5).from, 500U);
+  plan.files[0].urls = {server.url("/m.gguf")};
+  ASSERT_TRUE(run(plan));
+  EXPECT_FALSE(server.requests().at(0).from);
+}
+
 TEST_F(Installer, MirrorsAreTriedInOrder) {
   TestServer denying([&](const ServedRequest&) {
     Reply out;
