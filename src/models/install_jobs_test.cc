@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -61,7 +62,7 @@ class Jobs : public ::testing::Test {
 TEST_F(Jobs, Case19TwoCallersShareOneJob) {
   std::promise<void> go;
   auto gate = go.get_future().share();
-  int runs = 0;
+  std::atomic<int> runs = 0;
   const JobWork work = [&, gate](JobControl&) -> std::expected<Installed, InstallError> {
     ++runs;
     gate.wait();
@@ -186,7 +187,7 @@ TEST_F(Jobs, JobsKnowWhatTheOthersStillWrite) {
       },
       "a");
   wrote.get_future().wait();
-  Bytes others = 0;
+  std::atomic<Bytes> others = 0;
   const auto second = start(
       [&](JobControl& control) -> std::expected<Installed, InstallError> {
         control.progress({1, 1000, true});
