@@ -281,6 +281,20 @@ TEST_F(Installer, OneInstallOfAnIdAtATime) {
   EXPECT_EQ(store.remove({.id = "model-q4"}).error().code, "model_not_installed");
 }
 
+TEST_F(Installer, AModelFromElsewhereIsNotReplaced) {
+  TestFolder own;
+  ASSERT_TRUE(
+      store.import({.path = own.write("x.gguf", tiny_model()).string(), .mode = "copy", .id = "model-q4"}));
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists");
+  ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  auto plan = plan_for(files, server.url(""));
+  plan.source = "huggingface";
+  ASSERT_TRUE(run(plan));
+  ASSERT_TRUE(run(plan)) << "the same one may be installed again";
+  plan.repository = "other/model";
+  EXPECT_EQ(code(run(plan)), "model_exists");
+}
+
 TEST_F(Installer, NothingIsWrittenThroughALinkInTheStore) {
   TestFolder elsewhere;
   fs::create_directories(store.root());
