@@ -1,5 +1,5 @@
-// Catalog files come from users and from the network. Whatever they hold: no crash, and an item that was read keeps
-// the rules that the disk and the network rely on.
+// Catalog files come from users and from the network. Whatever they hold: no crash, and an item that was read
+// keeps the rules that the disk and the network rely on.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
