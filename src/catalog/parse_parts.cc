@@ -140,7 +140,7 @@ std::optional<PixelRange> read_range(const Fields& in, std::string_view name) {
   const auto range = in.object(name);
   if (!range) return std::nullopt;
   PixelRange out;
-  for (const auto [field, number] : {std::pair{"min", &out.min}, std::pair{"max", &out.max}}) {
+  for (const auto& [field, number] : {std::pair{"min", &out.min}, std::pair{"max", &out.max}}) {
     if (!range->has(field)) range->missing(field, "a number of pixels");
     *number = static_cast<int>(range->integer(field, 1, kMaxPixels).value_or(0));
   }

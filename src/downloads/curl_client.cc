@@ -5,7 +5,9 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -201,6 +203,11 @@ CurlClient::CurlClient(CurlOptions options, const Clock& clock)
 
 Result<> CurlClient::get(const HttpGet& request, HttpSink& sink, const Cancellation& cancellation) {
   if (cancellation.cancelled()) return cancelled();
+  if (std::ranges::any_of(request.bearer,
+                          [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 0x7f; })) {
+    return fail(ErrorKind::invalid, "bad_token",
+                "the access token has blanks or control characters in it; set it again without them");
+  }
   const Easy easy(curl_easy_init(), &curl_easy_cleanup);
   const Multi multi(curl_multi_init(), &curl_multi_cleanup);
   if (easy == nullptr || multi == nullptr)

@@ -50,7 +50,7 @@ class Target : public HttpSink {
 
 Attempt follow(HttpClient& client, const std::string& address, const AccessToken& token, Target& target,
                const Cancellation& cancellation) {
-  auto url = parse_url(address);
+  auto url = parse_source(address);
   if (!url) return stopped(std::move(url).error(), false);
   bool trusted = !token.value.empty() && url->origin() == token.origin;
   for (int redirects = 0;; ++redirects) {

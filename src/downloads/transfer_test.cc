@@ -238,6 +238,13 @@ TEST_F(Transfer, ATokenThatWasDroppedDoesNotComeBack) {
   EXPECT_EQ(hub.requests().at(1).authorization, "");
 }
 
+TEST_F(Transfer, ATokenCannotBringHeadersOfItsOwn) {
+  TestServer server([&](const ServedRequest& request) { return serve(content, request); });
+  EXPECT_EQ(fetch(server.url(), {parse_url(server.url())->origin(), "a\r\nX-Evil: 1"}).error().code,
+            "bad_token");
+  EXPECT_TRUE(server.requests().empty());
+}
+
 TEST_F(Transfer, CancelStopsAtOnceAndKeepsThePartial) {
   TestServer server([&](const ServedRequest& request) {
     Reply out = serve_until(content, request, 300'000);

@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxUrl = 8192;  // signed addresses of storage hosts have a few kilobytes
 
+constexpr std::string_view kFile = "file:///";
+
 using Handle = std::unique_ptr<CURLU, decltype(&curl_url_cleanup)>;
 
 std::string part(CURLU* url, CURLUPart which, unsigned flags = 0) {
@@ -73,8 +75,41 @@ Result<Url> parse_url(std::string_view text) {
   return parse({}, text);
 }
 
+Result<Url> parse_source(std::string_view text) {
+  if (!text.starts_with(kFile)) return parse_url(text);
+  Url out;
+  out.text = text;
+  out.scheme = "file";
+  if (text.size() > kMaxUrl || file_path(out).find('\0') != std::string::npos)
+    return bad_url(text, "is too long or has a zero byte in it");
+  return out;
+}
+
+std::string file_path(const Url& url) {
+  std::string_view text = url.text;
+  text.remove_prefix(std::min(text.size(), kFile.size() - 1));  // the last slash begins the path
+  text = text.substr(0, text.find('?'));
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const char* digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 Result<Url> resolve_redirect(const Url& from, std::string_view location) {
-  return parse(from.text, location);
+  auto next = parse(from.text, location);
+  // A host of the network must not reach services of this machine through us.
+  if (next && from.scheme == "https" && next->scheme != "https")
+    return bad_url(location, "leads from a secure host to an insecure one");
+  return next;
 }
 
 bool is_loopback(std::string_view host) {

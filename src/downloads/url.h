@@ -23,7 +23,13 @@ struct Url {
 // characters. Error `bad_url`.
 Result<Url> parse_url(std::string_view text);
 
-// `location` of a redirect, resolved against the address that sent it, and checked in the same way.
+// The same for an address that a transfer starts with, which may also be "file:///absolute/path".
+Result<Url> parse_source(std::string_view text);
+// Its path, decoded and without a query.
+std::string file_path(const Url& url);
+
+// `location` of a redirect, resolved against the address that sent it, and checked in the same way;
+// never from https back to http.
 Result<Url> resolve_redirect(const Url& from, std::string_view location);
 
 bool is_loopback(std::string_view host);

@@ -25,7 +25,8 @@ TEST(Url, RedirectsAreResolvedAgainstTheirSender) {
 
 TEST(Url, ARedirectMayNotLeaveTheRules) {
   const auto from = parse_url("https://a.example/x").value();
-  for (const char* location : {"http://b.example/x", "file:///etc/passwd", "gopher://b/"})
+  for (const char* location :
+       {"http://b.example/x", "file:///etc/passwd", "gopher://b/", "http://127.0.0.1/x"})
     EXPECT_EQ(resolve_redirect(from, location).error().code, "bad_url") << location;
 }
 

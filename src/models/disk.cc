@@ -108,6 +108,13 @@ bool same_file_system(const fs::path& a, const fs::path& b) {
   return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev;
 }
 
+Result<std::uint64_t> device_of(const fs::path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0)
+    return std::unexpected(errno_error(fmt::format("stat {}", path.string()), errno));
+  return static_cast<std::uint64_t>(status.st_dev);
+}
+
 Result<> check_real_folders(const fs::path& base, const fs::path& target) {
   const fs::path relative = target.lexically_normal().lexically_relative(base.lexically_normal());
   if (relative.empty() || relative == "." || *relative.begin() == "..") {

@@ -3,6 +3,7 @@
 // What publishing a model needs of the file system: copies that are hashed on the way, durability of a
 // folder's entries, and paths that no link leads astray.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ std::optional<Bytes> free_space(const fs::path& path);
 
 // Whether a hard link or a rename between the two can work. False when either cannot be looked at.
 bool same_file_system(const fs::path& a, const fs::path& b);
+
+// The number of the file system that a file is on.
+Result<std::uint64_t> device_of(const fs::path& path);
 
 // Spec 60 section 7 rule 3: every existing component of `target` below `base` must be a real folder, no link,
 // and `target` must lie inside `base`. Checked before anything is created, replaced or removed there. Error

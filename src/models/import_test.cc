@@ -120,7 +120,7 @@ TEST_F(Import, TakesAllPartsOfASplitSetFromAnyOfThem) {
   EXPECT_EQ(model->sha256.size(), 3U);
 }
 
-TEST_F(Import, ListsMissingPartsOfASplitSet) {
+TEST_F(Import, Case50ListsMissingPartsOfASplitSet) {
   write_split_set("big", 3);
   fs::remove(files.path() / "big-00003-of-00003.gguf");
   const auto model = import(files.path() / "big-00002-of-00003.gguf");

@@ -219,7 +219,7 @@ class Control final : public JobControl {
     event.attempt = retry.attempt;
     event.most_attempts = retry.most_attempts;
     event.delay = retry.delay;
-    event.reason = retry.reason.message;
+    event.reason = fmt::format("The download of {} stopped: {}.", file, retry.reason.message);
     post(std::move(event));
   }
   void verifying(const std::string& file) override {
@@ -266,6 +266,16 @@ class Control final : public JobControl {
 };
 
 }  // namespace
+
+JobWork install_work(ModelStore& store, const downloads::Transfers& transfers, const Clock& clock,
+                     InstallPlan plan, InstallOptions options) {
+  return [&store, &transfers, &clock, plan = std::move(plan),
+          options = std::move(options)](JobControl& control) {
+    InstallOptions mine = options;
+    mine.others_remaining = [&control] { return control.others_remaining(); };
+    return install(store, transfers, clock, plan, mine, control, control.cancellation());
+  };
+}
 
 InstallJobs::InstallJobs(asio::any_io_executor loop, asio::any_io_executor pool, const Clock& clock,
                          Entropy& entropy, JobHooks hooks)

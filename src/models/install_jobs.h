@@ -57,6 +57,10 @@ class JobControl : public InstallObserver {
 };
 using JobWork = std::function<std::expected<Installed, InstallError>(JobControl&)>;
 
+// The work of an ordinary install. What is passed by reference must outlive the pool's work.
+JobWork install_work(ModelStore& store, const downloads::Transfers& transfers, const Clock& clock,
+                     InstallPlan plan, InstallOptions options);
+
 struct StartedJob {
   std::string job_id;
   bool joined = false;  // it ran already; the work and options of this call are not used

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -61,7 +62,7 @@ class Jobs : public ::testing::Test {
 TEST_F(Jobs, Case19TwoCallersShareOneJob) {
   std::promise<void> go;
   auto gate = go.get_future().share();
-  int runs = 0;
+  std::atomic<int> runs = 0;
   const JobWork work = [&, gate](JobControl&) -> std::expected<Installed, InstallError> {
     ++runs;
     gate.wait();
@@ -186,7 +187,7 @@ TEST_F(Jobs, JobsKnowWhatTheOthersStillWrite) {
       },
       "a");
   wrote.get_future().wait();
-  Bytes others = 0;
+  std::atomic<Bytes> others = 0;
   const auto second = start(
       [&](JobControl& control) -> std::expected<Installed, InstallError> {
         control.progress({1, 1000, true});
@@ -228,11 +229,7 @@ TEST_F(Jobs, AnInstallCanBeCancelledAndGoneOnWith) {
     return out;
   });
   const auto plan = plan_for(files, server.url(""), "m");
-  const JobWork work = [&](JobControl& control) {
-    InstallOptions options;
-    options.others_remaining = [&] { return control.others_remaining(); };
-    return install(store, transfers, clock, plan, options, control, control.cancellation());
-  };
+  const JobWork work = install_work(store, transfers, clock, plan, {});
   const auto job = start(work);
   // Progress between two reports reaches only the counters.
   while (jobs->active().at(0).bytes_written == 0) std::this_thread::yield();

@@ -57,11 +57,11 @@ class Install {
     auto slot = store_.begin_install(plan_.id);
     if (!slot) return failed(std::move(slot).error());
     reached("reserved");
+    GEZEL_STEP(look_at_installed());
     auto staging = StagingPlan::prepare(store_.home(), store_.root(), plan_);
     if (!staging) return failed(std::move(staging).error());
     staging_ = &*staging;
     reached("staged");
-    look_at_installed();
     GEZEL_STEP(check_room());
     reached("room");
     for (const auto& file : plan_.files) {
@@ -74,6 +74,8 @@ class Install {
     reached("manifest");
     GEZEL_STEP(cancelled());
     GEZEL_STEP(store_.publish_install(*slot, options_.at_step));
+    std::error_code ignored;  // a hidden leftover harms nobody
+    fs::remove(store_.root() / plan_.id / kSealedPlanName, ignored);
     return Installed{warning_};
   }
 
@@ -89,10 +91,23 @@ class Install {
         "the install was cancelled; what was downloaded stays, and the next install goes on from there");
   }
 
-  // The copy that is there may have files of the new one.
-  void look_at_installed() {
-    if (auto found = store_.find(plan_.id); found && found->source != "external")
-      current_ = std::move(*found);
+  // The copy that is there may have files of the new one. A model that came from elsewhere is not replaced by
+  // one that only happens to get the same id.
+  Result<> look_at_installed() {
+    auto found = store_.find(plan_.id);
+    if (!found) return {};
+    const bool ours = found->source != "external" && found->source != "import";
+    const bool catalog = plan_.source == "catalog" && found->source == "catalog";
+    if (!ours || (!catalog && (found->source != plan_.source || found->repository != plan_.repository))) {
+      return fail(
+          ErrorKind::conflict, "model_exists",
+          fmt::format(
+              "the id \"{}\" is taken by another model ({}); delete that one, or give another id", plan_.id,
+              ours ? "from " + (found->repository.empty() ? found->source : found->repository) : "imported"),
+          "id");
+    }
+    current_ = std::move(*found);
+    return {};
   }
 
   // The installed file that is what the plan asks for; nothing is read for it.
@@ -330,10 +345,7 @@ class Install {
       }
     }
     GEZEL_CHECK(write_file_atomic(staging_->folder() / kManifestName, to_json(draft_manifest(draft)) + "\n"));
-    // From here on the manifest says what was verified; the plan is no part of the model.
-    std::error_code ignored;
-    fs::remove(staging_->folder() / kPlanName, ignored);
-    return {};
+    return staging_->seal();
   }
 
   ModelStore& store_;

@@ -53,7 +53,7 @@ struct InstallOptions {
 };
 
 // Error codes: those of check_plan and Transfers, insufficient_disk, hash_mismatch, install_in_progress,
-// unsupported_backend, and those of the GGUF reader for a file that is no model.
+// model_exists, unsupported_backend, and those of the GGUF reader for a file that is no model.
 std::expected<Installed, InstallError> install(ModelStore& store, const downloads::Transfers& transfers,
                                                const Clock& clock, const InstallPlan& plan,
                                                const InstallOptions& options, InstallObserver& observer,

@@ -175,6 +175,20 @@ TEST_F(Installer, APartialOfAnotherPinIsDropped) {
   EXPECT_FALSE(server.requests().at(0).from);
 }
 
+TEST_F(Installer, AFileWithoutAPinIsKeptOnlyForTheSameAddress) {
+  const std::string content = files["m.gguf"];
+  TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
+  auto plan = plan_for(files, bad.url(""));
+  plan.files[0].sha256.clear();
+  EXPECT_FALSE(run(plan));
+  EXPECT_EQ(bad.requests().back().from, 400U);
+  EXPECT_FALSE(run(plan));
+  EXPECT_EQ(bad.requests().at(5).from, 500U);
+  plan.files[0].urls = {server.url("/m.gguf")};
+  ASSERT_TRUE(run(plan));
+  EXPECT_FALSE(server.requests().at(0).from);
+}
+
 TEST_F(Installer, MirrorsAreTriedInOrder) {
   TestServer denying([&](const ServedRequest&) {
     Reply out;
@@ -265,6 +279,20 @@ TEST_F(Installer, OneInstallOfAnIdAtATime) {
   ASSERT_TRUE(slot);
   EXPECT_EQ(code(run(plan_for(files, server.url("")))), "install_in_progress");
   EXPECT_EQ(store.remove({.id = "model-q4"}).error().code, "model_not_installed");
+}
+
+TEST_F(Installer, AModelFromElsewhereIsNotReplaced) {
+  TestFolder own;
+  ASSERT_TRUE(
+      store.import({.path = own.write("x.gguf", tiny_model()).string(), .mode = "copy", .id = "model-q4"}));
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists");
+  ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  auto plan = plan_for(files, server.url(""));
+  plan.source = "huggingface";
+  ASSERT_TRUE(run(plan));
+  ASSERT_TRUE(run(plan)) << "the same one may be installed again";
+  plan.repository = "other/model";
+  EXPECT_EQ(code(run(plan)), "model_exists");
 }
 
 TEST_F(Installer, NothingIsWrittenThroughALinkInTheStore) {

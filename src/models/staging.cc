@@ -54,31 +54,19 @@ struct Left {
 
 Left left_by(const fs::path& folder) {
   Left out;
-  if (const auto plan = object_in(folder / kPlanName)) {
-    if (const auto* files = object_at(*plan, "files")) {
-      for (const auto& [name, pin] : *files) {
-        if (const auto* text = pin.if_string()) out.pins.emplace(name, *text);
-      }
+  auto plan = object_in(folder / kPlanName);
+  if (!plan) plan = object_in(folder / kSealedPlanName);
+  if (!plan) return out;
+  if (const auto* files = object_at(*plan, "files")) {
+    for (const auto& [name, pin] : *files) {
+      if (const auto* text = pin.if_string()) out.pins.emplace(name, *text);
     }
-    if (const auto* files = object_at(*plan, "verified")) {
-      for (const auto& [name, value] : *files) {
-        if (const auto* members = value.if_object())
-          out.verified.emplace(name, VerifiedFile{string_or(*members, "sha256"), stamp_of(*members)});
-      }
-    }
-    return out;
   }
-  // The plan goes when everything is ready to be published; then the manifest says the same.
-  const auto manifest = object_in(folder / kManifestName);
-  const auto* digests = manifest ? object_at(*manifest, "fileSha256") : nullptr;
-  const auto* stamps = manifest ? object_at(*manifest, "fileStamps") : nullptr;
-  if (digests == nullptr || stamps == nullptr) return out;
-  for (const auto& [name, digest] : *digests) {
-    const auto* stamp = object_at(*stamps, name);
-    if (!digest.is_string() || stamp == nullptr) continue;
-    const std::string sha256(digest.get_string());
-    out.pins.emplace(name, sha256);
-    out.verified.emplace(name, VerifiedFile{sha256, stamp_of(*stamp)});
+  if (const auto* files = object_at(*plan, "verified")) {
+    for (const auto& [name, value] : *files) {
+      if (const auto* members = value.if_object())
+        out.verified.emplace(name, VerifiedFile{string_or(*members, "sha256"), stamp_of(*members)});
+    }
   }
   return out;
 }
@@ -109,7 +97,7 @@ FolderSize measure_folder(const fs::path& folder) {
     const bool top = it.depth() == 0;
     if (top && name == kManifestName)
       out.has_manifest = true;
-    else if (!top || name != kPlanName)
+    else if (!top || (name != kPlanName && !name.starts_with('.')))
       out.payload_bytes += stamp->size;
     out.has_partial = out.has_partial || name.ends_with(kPartial);
     out.newest_ms = std::max(out.newest_ms, stamp->mtime_ns / 1'000'000);
@@ -151,10 +139,7 @@ Result<StagingPlan> StagingPlan::prepare(const fs::path& home, const fs::path& r
     const auto had = left.pins.find(name);
     const auto verified = left.verified.find(name);
     const bool same = want != wanted.end() && had != left.pins.end() && had->second == want->second;
-    // A manifest knows no addresses, so a file without a pin is known again by its digest alone.
-    const bool unpinned =
-        want != wanted.end() && want->second.starts_with("from ") && verified != left.verified.end();
-    if (!plain || (!same && !unpinned)) {
+    if (!plain || !same) {
       remove_entry(path);
       continue;
     }
@@ -175,6 +160,15 @@ Result<> StagingPlan::save() const {
   }
   members["verified"] = std::move(verified);
   return write_file_atomic(folder_ / kPlanName, to_json(members) + "\n");
+}
+
+Result<> StagingPlan::seal() const {
+  std::error_code error;
+  fs::rename(folder_ / kPlanName, folder_ / kSealedPlanName, error);
+  if (error)
+    return std::unexpected(
+        errno_error(fmt::format("rename {}", (folder_ / kPlanName).string()), error.value()));
+  return {};
 }
 
 Bytes StagingPlan::partial_bytes(const PlannedFile& planned) const {

@@ -18,6 +18,9 @@ namespace gezel::models {
 inline constexpr std::string_view kIncoming = ".incoming";
 inline constexpr std::string_view kPartial = ".partial";
 inline constexpr std::string_view kPlanName = "plan.json";
+// The plan of a folder that is complete: hidden, so that it is no part of the model when the folder becomes
+// one.
+inline constexpr std::string_view kSealedPlanName = ".plan.json";
 inline constexpr Millis kStaleAfter{std::int64_t{7} * 24 * 60 * 60 * 1000};
 
 struct FolderSize {
@@ -58,6 +61,9 @@ class StagingPlan {
   // Records one that came here by itself (reused).
   Result<> record(const PlannedFile& file, const std::string& sha256);
   void drop(const PlannedFile& file) const;
+  // Everything is there, manifest included. The plan stays known until the folder has its place, in case it
+  // never gets there.
+  Result<> seal() const;
 
  private:
   Result<> save() const;

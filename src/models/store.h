@@ -92,6 +92,8 @@ struct RemoveRequest {
   std::string in_use_by = {};
   // Waits before another try at files that are still open; false = give up. Never called by default.
   std::function<bool(Millis)> wait = {};
+  // The machine's own folder has it: what only that has cannot be deleted.
+  bool supplied_by_machine = false;
 };
 
 // Named places of an install or a publish that was just reached; tests end the process there.

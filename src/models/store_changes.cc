@@ -11,6 +11,7 @@
 #include "models/ids.h"
 #include "models/manifest.h"
 #include "models/publish.h"
+#include "models/shared_models.h"
 #include "models/staging.h"
 #include "models/store.h"
 
@@ -100,6 +101,9 @@ std::vector<IncompleteModel> ModelStore::incomplete() const {
       const FolderSize size = measure_folder(folder / id);
       // In staging a manifest only says that the publish was not reached.
       if ((size.has_manifest && folder == root_) || size.payload_bytes == 0) continue;
+      // A stopped update belongs to its model: deleting it by that id would delete the model.
+      if (std::error_code ignored; fs::exists(fs::symlink_status(root_ / id / kManifestName, ignored)))
+        continue;
       auto& entry = found[id];
       entry.id = id;
       entry.bytes += size.payload_bytes;
@@ -143,6 +147,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
   GEZEL_CHECK(check_real_folders(home_, folder));
   GEZEL_CHECK(check_real_folders(home_, staged));
   if (!is_real_folder(folder) && !is_real_folder(staged)) {
+    if (request.supplied_by_machine) return std::unexpected(read_only_model(request.id));
     return fail(ErrorKind::not_found, "model_not_installed",
                 fmt::format("the model \"{}\" is not installed", request.id), "model");
   }

@@ -118,6 +118,13 @@ TEST_F(Stale, AYoungWriteAnywhereKeepsTheFolder) {
   EXPECT_THAT(store.remove_stale_downloads(), IsEmpty());
 }
 
+TEST_F(Stale, AStoppedUpdateIsNoIncompleteModel) {
+  ASSERT_TRUE(import(files.write("a.gguf", tiny_model()), "copy", "m"));
+  home.write("engines/llama-cpp/models/.incoming/m/a.gguf.partial", "x");
+  EXPECT_THAT(store.inventory().incomplete, IsEmpty());
+  EXPECT_EQ(store.inventory().installed.size(), 1U);
+}
+
 TEST_F(Stale, IncompleteListsTheLargestFirst) {
   home.write("engines/llama-cpp/models/.incoming/small/a.partial", "x");
   home.write("engines/llama-cpp/models/.incoming/large/a.gguf", "xxxxx");
