@@ -54,6 +54,17 @@ void Admission::hold(std::string reason) {
   changed();
 }
 
+void Admission::unload_idle() {
+  for (auto& [key, resident] : residents_) {
+    if (!resident.loaded || resident.stopping || resident.holder.busy() ||
+        resident.holder.idle_ms() < kIdlePause.count())
+      continue;
+    resident.stopping = true;
+    log_info("unloading an idle model: memory is short", {{"model", resident.holder.name}});
+    resident.holder.unload();
+  }
+}
+
 void Admission::release(const std::string& key) {
   residents_.erase(key);
   broker_.release(key);

@@ -116,6 +116,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
   std::vector<Reservation> reservations() const;
   Machine machine() const { return parts_.machine(); }
 
+  // Stops every engine that has nothing to do.
+  void unload_idle();
+
   // The state in which `key` would be planned now.
   capacity::MachineState state_for(const std::string& key) const;
   const capacity::Broker& broker() const { return broker_; }

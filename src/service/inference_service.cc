@@ -7,6 +7,7 @@
 #include "engine_llama/embedded_engine.h"
 #include "service/service_core.h"
 #include "system/memory.h"
+#include "system/pressure.h"
 
 namespace gezel::service {
 namespace {
@@ -138,6 +139,16 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                                                      world->clock, admission, settings);
                          },
                      .admission = admission,
+                     .pressure = std::make_shared<engine::PressureWatch>(engine::PressureWatch::Parts{
+                         .loop = loop,
+                         .pool = pool,
+                         .clock = world->clock,
+                         .timers = std::make_shared<engine::LoopTimers>(loop),
+                         .sample =
+                             [] {
+                               return capacity::pressure_sample(system::read_pressure(), system::read_memory());
+                             },
+                         .admission = admission}),
                      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
                      .drain_pool = [world = world.get()] { world->pool.join(); }};
   return create(std::move(parts), std::move(options));

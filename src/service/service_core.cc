@@ -47,6 +47,7 @@ void ServiceCore::start() {
   for (const auto& model : inventory_.unrecognized) {
     log_warn("a model cannot be used", {{"model", model.id}, {"reason", model.reason}});
   }
+  if (parts_.pressure) parts_.pressure->start();
   prepare_soon();
   verify_soon();
 }

@@ -40,6 +40,13 @@ json::object plan_json(const std::string& model, const capacity::MemoryPlan& pla
   return out;
 }
 
+json::value pressure_json(const engine::PressureWatch* watch) {
+  if (watch == nullptr) return nullptr;
+  const auto& state = watch->state();
+  return json::object{{"step", capacity::pressure_step_name(state.step)},
+                      {"source", capacity::pressure_source_name(state.source)}};
+}
+
 }  // namespace
 
 json::value ServiceCore::memory() {
@@ -67,6 +74,7 @@ json::value ServiceCore::memory() {
   return json::object{{"pools", json::array{std::move(pool)}},
                       {"reservations", std::move(reservations)},
                       {"enforced", rules.enforced},
+                      {"pressure", pressure_json(parts_.pressure.get())},
                       {"waiting", admission.waiting()}};
 }
 

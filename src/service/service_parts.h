@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "engine/admission.h"
 #include "engine/engine.h"
+#include "engine/pressure_watch.h"
 #include "models/store.h"
 
 namespace gezel::service {
@@ -31,6 +32,7 @@ struct ServiceParts {
   // Who may load a model; the engines of make_engine() ask it. Null: nobody does (tests), and there is no
   // memory to tell of.
   std::shared_ptr<engine::Admission> admission;
+  std::shared_ptr<engine::PressureWatch> pressure;  // null: nobody looks
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
   // Waits until nothing runs on `pool` any more; called when the service goes.

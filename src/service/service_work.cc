@@ -349,6 +349,7 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::worker_stats(std::stri
 void ServiceCore::begin_stop() {
   stopping_ = true;
   go_on_->store(false);
+  if (parts_.pressure) parts_.pressure->stop();
   prepared_changed_.notify();
 }
 

@@ -84,7 +84,7 @@ def test_a_model_that_never_fits_is_denied_with_a_reason(make_daemon, monkeypatc
 def test_two_models_that_do_not_fit_together_take_turns(make_daemon, monkeypatch):
     """Six clients, three for each model, want more than the memory holds: everybody is answered, and models are not
     loaded anew for each."""
-    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.5")
+    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.42")
     daemon = make_daemon(SMOLLM2, GEMMA3, flags=("--ctx", "1024", "--slots", "2"))
     requests = 60
 
@@ -104,7 +104,7 @@ def test_two_models_that_do_not_fit_together_take_turns(make_daemon, monkeypatch
 
 
 def test_a_waiting_load_says_for_whom_and_can_be_cancelled(make_daemon, monkeypatch):
-    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.5")
+    monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.42")
     daemon = make_daemon(SMOLLM2, GEMMA3, flags=("--ctx", "2048", "--slots", "1"))
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         long_answer = pool.submit(daemon.chat, max_tokens=1500, ignore_eos=True)
