@@ -37,6 +37,9 @@ EngineError aborted_error() {
 
 // A folder of its own for whatever the worker may keep on disk; named by content, so that a replaced file
 // starts afresh.
+constexpr int kPlanPasses = 4;
+using capacity::kCellPadding;
+
 std::string content_key(const ModelFacts& facts) {
   const auto identity =
       fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
@@ -191,16 +194,22 @@ asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts&
   co_return *measured;
 }
 
-// Plans in two passes: the shape by the file's own figures, then with what a dry run of that shape measured.
+// The shape by the file's own figures first, then with what a dry run of that shape measured, until the shape
+// stays: a measurement may show that more or less fits.
 asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts, LaunchPlan plan) {
   auto input = *plan.capacity;
   input.model.key = ledger_key();
   input.model.name = facts.model.name.empty() ? model_id_ : facts.model.name;
   input.machine = parts_.admission->state_for(input.model.key);
-  const auto shape = capacity::plan_launch(input);
-  plan.slots = std::max(1, shape.slots);
-  plan.context = std::max<std::int64_t>(256, shape.context);
-  input.dry_run = co_await dry_run(facts, make_load(facts, plan));
+  for (int pass = 0; pass < kPlanPasses; ++pass) {
+    const auto shape = capacity::plan_launch(input);
+    plan.slots = std::max(1, shape.slots);
+    plan.context = std::max<std::int64_t>(kCellPadding, shape.context);
+    if (input.dry_run && input.dry_run->slots == plan.slots && input.dry_run->context == plan.context) break;
+    auto measured = co_await dry_run(facts, make_load(facts, plan));
+    if (!measured) break;
+    input.dry_run = measured;
+  }
   co_return input;
 }
 

@@ -42,6 +42,7 @@ class Daemon:
         self.home = pathlib.Path(home)
         self.flags = list(flags)
         self.process = None
+        self.wrapper = []  # a command that runs the daemon
 
     def environment(self):
         env = dict(os.environ)
@@ -65,7 +66,7 @@ class Daemon:
     def start(self):
         self.log = open(self.home / "daemon.log", "ab")
         self.process = subprocess.Popen(
-            [str(BIN / "gezel"), "serve", "--port", "0", *self.flags], env=self.environment(),
+            [*self.wrapper, str(BIN / "gezel"), "serve", "--port", "0", *self.flags], env=self.environment(),
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         port_file = self.home / "runtime/port"
         pid_file = self.home / "runtime/pid"

@@ -2,7 +2,10 @@
 
 import concurrent.futures
 import json
+import os
 import pathlib
+
+import pytest
 
 from conftest import GEMMA3, SMOLLM2, wait_until
 
@@ -118,3 +121,39 @@ def test_a_waiting_load_says_for_whom_and_can_be_cancelled(make_daemon, monkeypa
         assert "waiting for" in (daemon.home / "daemon.log").read_text()
         assert long_answer.result()[0] == 200
     wait_until(lambda: daemon.worker(GEMMA3) is None, what="the given-up load to be forgotten")
+
+
+CGROUP = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+@pytest.fixture
+def small_group():
+    """A memory cgroup of 600 MiB (version 1), as a container has one."""
+    group = CGROUP / f"gezel-e2e-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(600 * MIB))
+    except OSError as error:
+        pytest.skip(f"no memory cgroup of version 1 can be made here: {error}")
+    yield group
+    # Empty once the daemon and its workers are gone.
+    wait_until(lambda: not (group / "cgroup.procs").read_text().strip(), what="an empty group")
+    group.rmdir()
+
+
+def test_in_a_small_container_models_are_admitted_and_nothing_is_killed(small_group, make_daemon):
+    daemon = make_daemon(SMOLLM2, GEMMA3, start=False)
+    daemon.wrapper = ["sh", "-c", f'echo $$ > {small_group}/cgroup.procs; exec "$@"', "sh"]
+    daemon.start()
+    try:
+        status, smol = plan(daemon, SMOLLM2)
+        assert status == 200 and smol["decision"] != "no" and smol["context"] >= 4096, smol
+        assert memory(daemon)["pools"][0]["total"] == 600 * MIB
+        for _ in range(2):
+            assert daemon.chat(max_tokens=8)[0] == 200
+            status, reply = daemon.chat(model=GEMMA3, max_tokens=8)
+            assert status == 200 or reply["error"]["code"] == "capacity_denied", reply
+        assert (small_group / "memory.failcnt").read_text().strip() == "0"
+        assert "engine process ended unexpectedly" not in (daemon.home / "daemon.log").read_text()
+    finally:
+        daemon.stop()
