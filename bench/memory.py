@@ -5,6 +5,7 @@ slot. `held` is the anonymous and shared memory of the process afterwards, `file
 """
 
 import argparse
+import itertools
 import json
 import pathlib
 import socket
@@ -52,9 +53,9 @@ class Worker:
         self.process.wait()
 
 
-def row(options, protocol, model, context, slots):
+def row(options, protocol, model, context, slots, kv_type):
     load = {"model_path": str(model), "files": [str(model)], "slots": slots, "ctx_per_slot": context,
-            "threads": options.threads}
+            "threads": options.threads, "kv_type": kv_type}
     worker = Worker(options.engine, protocol)
     worker.send("load", {**load, "dry_run": True})
     kind, ready = worker.wait_for("ready")
@@ -84,23 +85,24 @@ def main():
     parser.add_argument("--engine", required=True)
     parser.add_argument("--contexts", type=int, nargs="+", default=[512, 2048, 8192])
     parser.add_argument("--slots", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--kv-types", nargs="+", default=["f16", "q8_0"])
     parser.add_argument("--most-tokens", type=int, default=16_384, help="larger windows in all are left out")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("models", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     version = json.loads(subprocess.run([options.engine, "--version", "--json"], capture_output=True, check=True).stdout)
-    print(f"{'model':28} {'context':>7} {'slots':>5} {'predicted':>10} {'held':>8} {'file':>6} {'off by':>7}")
+    print(f"{'model':28} {'context':>7} {'slots':>5} {'cache':5} {'predicted':>10} {'held':>8} {'file':>7} {'off by':>7}")
     worst = 0.0
     for model in options.models:
         for context in options.contexts:
-            for slots in options.slots:
+            for slots, kv_type in itertools.product(options.slots, options.kv_types):
                 if context * slots > options.most_tokens:
                     continue
-                predicted, held, file = row(options, version["protocol"], model, context, slots)
+                predicted, held, file = row(options, version["protocol"], model, context, slots, kv_type)
                 off = predicted / held - 1
                 worst = max(worst, abs(off))
-                print(f"{model.stem[:28]:28} {context:7} {slots:5} {predicted / MIB:6.1f} MiB {held / MIB:4.0f} MiB "
-                      f"{file / MIB:4.0f} M {100 * off:+6.1f}%", flush=True)
+                print(f"{model.stem[:28]:28} {context:7} {slots:5} {kv_type:5} {predicted / MIB:6.1f} MiB "
+                      f"{held / MIB:4.0f} MiB {file / MIB:3.0f} MiB {100 * off:+6.1f}%", flush=True)
     print(f"worst: {100 * worst:.1f} %")
     sys.exit(0 if worst <= 0.05 else 1)
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "capacity/budget.h"
+#include "capacity/kv_size.h"
 #include "cli/command.h"
 #include "cli/engine_program.h"
 #include "cli/printer.h"
@@ -48,6 +49,11 @@ constexpr std::array kFlags{
          .kind = Flag::Kind::text,
          .help = "whether flash attention is used (unset: whatever is faster here)",
          .choices = "on|off",
+         .completes = Completes::choice},
+    Flag{.name = "--kv-type",
+         .kind = Flag::Kind::text,
+         .help = "element type of the KV cache (unset: f16); q8_0 takes half the memory and needs flash attention",
+         .choices = "f16|q8_0",
          .completes = Completes::choice},
     Flag{.name = "--target-itl",
          .kind = Flag::Kind::integer,
@@ -141,6 +147,7 @@ int run(Environment& env, const Arguments& arguments) {
                                 env.capacity_budget_gb));
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
                                prompt::read_id_list(env.remove_behaviors)};
+  if (arguments.has("--kv-type")) options.service.kv_type = capacity::parse_kv_type(arguments.text("--kv-type"));
   if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";
   if (const auto seconds = arguments.integer("--idle-timeout"))
     options.service.idle_timeout = Millis(*seconds * 1'000);

@@ -81,6 +81,7 @@ namespace {
 
 std::string shape_of(const std::string& engine, const protocol::Load& load) {
   std::string out = fmt::format("{} {}x{}", engine, load.slots, load.context_per_slot);
+  out += " " + load.kv_type;
   if (load.flash_attention) out += *load.flash_attention ? " fa" : " no-fa";
   for (const auto& excluded : load.excluded_buffer_types) out += " -" + excluded;
   return out;
@@ -122,7 +123,8 @@ std::optional<capacity::DryRun> DryRunRecord::find(const std::string& engine, co
                             .compute = *compute,
                             .process = *process,
                             .slots = load.slots,
-                            .context = load.context_per_slot};
+                            .context = load.context_per_slot,
+                            .type = capacity::parse_kv_type(load.kv_type).value_or(capacity::KvType::f16)};
   }
   return std::nullopt;
 }

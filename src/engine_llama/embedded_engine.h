@@ -25,6 +25,7 @@ struct EmbeddedOptions {
   std::optional<int> slots;              // the user's wish; unset: planned
   std::optional<std::int64_t> context;
   std::optional<bool> flash_attention;
+  std::optional<capacity::KvType> kv_type;
   std::optional<int> threads;
   std::optional<int> target_itl_ms;  // of running answers while prompts are read (spec 40 section 11.12.3)
   Millis idle_timeout{300'000};  // 0: never stopped for idleness

@@ -203,6 +203,7 @@ asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts,
   input.machine = parts_.admission->state_for(input.model.key);
   for (int pass = 0; pass < kPlanPasses; ++pass) {
     const auto shape = capacity::plan_launch(input);
+    plan.kv_type = shape.kv_type;
     plan.slots = std::max(1, shape.slots);
     plan.context = std::max<std::int64_t>(kCellPadding, shape.context);
     if (input.dry_run && input.dry_run->slots == plan.slots && input.dry_run->context == plan.context) break;
@@ -255,6 +256,7 @@ asio::awaitable<EngineResult<>> Core::admit(std::shared_ptr<Start> start, const 
   plan.slots = memory.slots;
   plan.context = memory.context;
   plan.kv_bytes = memory.bytes.kv;
+  plan.kv_type = memory.kv_type;
   process_bytes_ = input.dry_run ? input.dry_run->process : 0;
   log_.line("memory " + capacity::explain(memory, input.model.name));
   for (const auto& note : memory.notes)
@@ -277,6 +279,8 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   load.context_per_slot = plan.context;
   load.threads = plan.threads;
   load.flash_attention = options_.flash_attention;
+  load.kv_type = std::string(capacity::kv_type_name(plan.kv_type));
+  if (plan.kv_type != capacity::KvType::f16) load.flash_attention = true;
   if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
   load.excluded_buffer_types = plan.excluded_buffer_types;
   load.sandbox = options_.sandbox;

@@ -18,6 +18,7 @@ constexpr capacity::Tokens kMicroBatch = 128;  // as llama::ContextOptions has i
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
   return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
           context = options.context, threads = options.threads, behaviors = options.behaviors,
+          kv_type = options.kv_type.value_or(capacity::KvType::f16),
           home = options.home](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
@@ -30,8 +31,8 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     input.model = capacity::model_facts(*metadata);
     input.model.id = model.id;
     input.model.weights = model.size_bytes;
-    // What our worker can do; calibration will choose the rest.
-    input.settings.kv_type = capacity::KvType::f16;
+    // Calibration will choose; until then what was asked for.
+    input.settings.kv_type = kv_type;
     input.settings.swa_full = false;
     input.settings.micro_batch = kMicroBatch;
     input.settings.slots = slots;

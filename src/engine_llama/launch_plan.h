@@ -19,6 +19,7 @@ struct LaunchPlan {
   int slots = 1;
   std::int64_t context = 2048;  // tokens per slot
   int threads = 1;
+  capacity::KvType kv_type = capacity::KvType::f16;
   Bytes kv_bytes = 0, available_bytes = 0;
   // For the admission: what is known of the model and was asked for. `machine` is filled in there. Absent: the
   // figures above are final.

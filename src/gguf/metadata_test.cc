@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
+#include <random>
 
 #include "base/test_folder.h"
 #include "gguf/test_file.h"
@@ -414,6 +416,47 @@ TEST(GgufSplit, NumbersThatDisagreeAreRefused) {
   EXPECT_THAT(read_model(wrong).error().message, HasSubstr("its name says 3 shards, its metadata 2"));
   const auto unnamed = folder.write("plain.gguf", shard(0, 2).bytes());
   EXPECT_THAT(read_model(unnamed).error().message, HasSubstr("one of 2 shards, but it is not named like"));
+}
+
+TEST(GgufMetadata, TenThousandDamagedHeadersNeverReachBeyondTheFile) {
+  testing::TestFile file;
+  file.text("general.architecture", "qwen3").u32("qwen3.block_count", 4).u32("qwen3.context_length", 4096);
+  file.numbers<std::uint32_t>("qwen3.attention.head_count_kv", testing::kU32, {6, 6, 6, 2});
+  file.texts("tokenizer.ggml.tokens", 40, "token").text("tokenizer.chat_template", "{{ messages }}");
+  file.tensor("token_embd.weight", 1024).tensor("blk.0.ffn_down_exps.weight", 4096);
+  const std::string good = file.bytes();
+  const std::size_t header = file.header().size();
+  std::mt19937 choose(1);
+  const auto below = [&](std::size_t bound) { return choose() % bound; };
+  for (int round = 0; round < 10'000; ++round) {
+    std::string bytes = good;
+    for (std::size_t changes = 1 + below(4); changes > 0; --changes) {
+      switch (below(4)) {
+        case 0:
+          bytes[below(std::min(header, bytes.size()))] ^= static_cast<char>(1U << below(8));
+          break;
+        case 1:
+          bytes[below(std::min(header, bytes.size()))] = '\xff';
+          break;
+        case 2:
+          bytes.insert(below(bytes.size()), 1 + below(8), '\0');
+          break;
+        default:
+          bytes.resize(1 + below(bytes.size()));
+      }
+    }
+    // A source of exactly these bytes refuses, and sanitizers see, every read beyond them.
+    MemorySource source(bytes);
+    const auto metadata = read_metadata(source, "damaged.gguf");
+    if (!metadata) {
+      EXPECT_EQ(metadata.error().code, "model-invalid");
+      continue;
+    }
+    for (const Tensor& tensor : metadata->tensors) {
+      ASSERT_LE(tensor.offset, bytes.size());
+      ASSERT_LE(tensor.bytes, bytes.size() - tensor.offset);
+    }
+  }
 }
 
 }  // namespace

@@ -188,8 +188,7 @@ Result<std::unique_ptr<Context>> Context::create(const Model& model, const Conte
   params.n_threads_batch = options.threads;
   params.flash_attn_type =
       options.flash_attention ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-  params.type_k = GGML_TYPE_F16;
-  params.type_v = GGML_TYPE_F16;
+  params.type_k = params.type_v = options.cache_type == CacheType::q8_0 ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
   params.kv_unified = false;
   params.swa_full = false;
   params.offload_kqv = false;

@@ -116,11 +116,15 @@ class Model {
   std::unique_ptr<Vocab> vocab_;
 };
 
+// Element types of a KV cache; K and V share one. q8_0 needs flash attention.
+enum class CacheType { f16, q8_0 };
+
 struct ContextOptions {
   int slots = 1;
   std::int64_t context_per_slot = 2048;
   int threads = 1;
   bool flash_attention = false;
+  CacheType cache_type = CacheType::f16;
   int batch_tokens = 2048;  // n_batch: rows of one decode() at most
   // As fast as larger ones on processors, and buffers for attention without flash attention grow with it.
   int micro_batch_tokens = 128;

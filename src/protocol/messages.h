@@ -32,6 +32,7 @@ struct Load {
   std::int64_t context_per_slot = 2048;  // tokens
   int threads = 1;
   std::optional<bool> flash_attention;             // unset: spec 35 section 2.6
+  std::string kv_type = "f16";                     // or "q8_0", which needs flash attention
   std::vector<std::string> excluded_buffer_types;  // failed the self-test
   double target_itl_ms = 130;                      // spec 40 section 11.12.3
   bool sandbox = true;

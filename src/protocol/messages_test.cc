@@ -79,6 +79,7 @@ Load full_load() {
           8192,
           4,
           false,
+          "q8_0",
           {"CPU_REPACK", "AMX"},
           129.5,
           false,

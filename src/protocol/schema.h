@@ -187,6 +187,7 @@ void describe(auto& field, like<Load> auto& load) {
   field.required("ctx_per_slot", load.context_per_slot, at_least(1));
   field.required("threads", load.threads, range(1, 4096));
   field("flash_attn", load.flash_attention);
+  field("kv_type", load.kv_type, up_to(kMaxNameBytes));
   field("excluded_buffer_types", load.excluded_buffer_types, up_to(kMaxShortList));
   field("target_itl_ms", load.target_itl_ms, at_least(0));
   field("sandbox", load.sandbox);

@@ -101,6 +101,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
   out.slots = options.slots;
   out.context = options.context;
   out.flash_attention = options.flash_attention;
+  out.kv_type = options.kv_type;
   out.threads = options.threads;
   out.target_itl_ms = options.target_itl_ms;
   out.idle_timeout = options.idle_timeout;

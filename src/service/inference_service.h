@@ -32,6 +32,7 @@ struct ServiceOptions {
   std::optional<int> slots;             // --slots
   std::optional<std::int64_t> context;  // --ctx, tokens per slot
   std::optional<bool> flash_attention;  // --flash-attn
+  std::optional<capacity::KvType> kv_type;  // --kv-type
   std::optional<int> threads;           // --threads
   // --target-itl: milliseconds a token of a running answer may take while prompts are read; unset: the
   // engine's default.

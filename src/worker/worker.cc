@@ -135,6 +135,7 @@ struct Loaded {
   std::unique_ptr<llama::Context> context;
   std::unique_ptr<chat::ChatTemplate> chat_template;  // null after a dry run
   bool flash_attention = false;
+  std::string kv_type;
 };
 
 // On a guarded thread, because it renders some short conversations to see what the template can do.
@@ -170,12 +171,19 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   }
 
   // Spec 35 section 2.6: what is known before anything was measured.
-  loaded.flash_attention = load.flash_attention.value_or(loaded.model->head_dimension() > 64);
+  const bool quantized = load.kv_type == "q8_0";
+  if (!quantized && load.kv_type != "f16") {
+    return fail(ErrorKind::invalid, "unsupported-feature",
+                fmt::format("the KV cache cannot be of type '{}'; it may be f16 or q8_0", load.kv_type), "kv_type");
+  }
+  loaded.kv_type = load.kv_type;
+  loaded.flash_attention = load.flash_attention.value_or(quantized || loaded.model->head_dimension() > 64);
   llama::ContextOptions context_options;
   context_options.slots = load.slots;
   context_options.context_per_slot = load.context_per_slot;
   context_options.threads = load.threads;
   context_options.flash_attention = loaded.flash_attention;
+  if (quantized) context_options.cache_type = llama::CacheType::q8_0;
   GEZEL_TRY(loaded.context, llama::Context::create(*loaded.model, context_options));
   if (load.dry_run) return loaded;
 
@@ -204,7 +212,7 @@ protocol::Ready describe(const Loaded& loaded, const std::string& sandbox, Bytes
   ready.slots = loaded.context->slots();
   ready.context_per_slot = loaded.context->context_per_slot();
   ready.flash_attention = loaded.flash_attention;
-  ready.kv_type = "f16";
+  ready.kv_type = loaded.kv_type;
   const auto memory = loaded.context->memory();
   ready.weights_bytes = memory.weights;
   ready.repack_bytes = memory.repack;
