@@ -26,7 +26,8 @@ int print_script(Environment& env, const Arguments& arguments) {
 json::array daemon_list(const Environment& env, const std::string& target, std::string_view member) {
   const auto address = service::find_daemon(env.home);
   if (!address) return {};
-  const auto reply = HttpClient(address->port, address->token).send({.target = target, .silence = Millis(1'000)});
+  const auto reply =
+      HttpClient(address->port, address->token).send({.target = target, .silence = Millis(1'000)});
   if (!reply || reply->status != 200) return {};
   const auto value = parse_json(reply->body);
   const json::array* list = value && value->is_object() ? array_at(value->get_object(), member) : nullptr;

@@ -18,7 +18,8 @@ namespace {
 constexpr std::array kFlags{
     Flag{.name = "--available",
          .help = "what can be installed with `gezel pull`, the best for this machine first"},
-    Flag{.name = "--discovered", .help = "what other programs have on this machine; `gezel run` takes their names"},
+    Flag{.name = "--discovered",
+         .help = "what other programs have on this machine; `gezel run` takes their names"},
     Flag{.name = "--json", .help = "print JSON"},
 };
 
@@ -120,8 +121,12 @@ int run(Environment& env, const Arguments& arguments) {
     return kOk;
   }
   if (rows.empty()) {
-    print_note(env, fmt::format("no models in {}; `gezel models --available` lists what `gezel pull` can install, and `gezel "
-                                "import FILE.gguf` adds a file", store.root().string()));
+    print_note(
+        env,
+        fmt::format(
+            "no models in {}; `gezel models --available` lists what `gezel pull` can install, and `gezel "
+            "import FILE.gguf` adds a file",
+            store.root().string()));
   } else {
     std::vector<std::vector<std::string>> cells;
     for (const Row& row : rows) {

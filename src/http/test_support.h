@@ -137,7 +137,9 @@ class FakeInstalls final : public service::Installs {
   json::value cancel(const std::string& id) override { return json::object{{"aborted", id == "running"}}; }
   json::value active() const override { return json::object{{"installs", json::array()}}; }
   asio::awaitable<json::value> installed() override { co_return json::object{{"models", json::array()}}; }
-  asio::awaitable<json::value> incomplete() override { co_return json::object{{"incomplete", json::array()}}; }
+  asio::awaitable<json::value> incomplete() override {
+    co_return json::object{{"incomplete", json::array()}};
+  }
   asio::awaitable<api::ApiResult<json::value>> remove(std::string id, bool force) override {
     co_return json::object{{"removed", id}, {"force", force}};
   }

@@ -128,8 +128,8 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                .timers = std::make_shared<engine::LoopTimers>(loop),
                                .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
   GEZEL_CHECK(check_addresses(options.installs));
-  const auto installs = make_install_parts(options.home, options.installs, options.memory_budget, options.version,
-                                           world->clock, world->entropy);
+  const auto installs = make_install_parts(options.home, options.installs, options.memory_budget,
+                                           options.version, world->clock, world->entropy);
   ServiceParts parts{.keep_alive = world,
                      .loop = loop,
                      .pool = pool,
@@ -144,10 +144,11 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                      .admission = admission,
                      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
                      .installs = installs,
-                     .drain_pool = [world = world.get(), installs = installs.get()] {
-                       installs->drain();
-                       world->pool.join();
-                     }};
+                     .drain_pool =
+                         [world = world.get(), installs = installs.get()] {
+                           installs->drain();
+                           world->pool.join();
+                         }};
   return create(std::move(parts), std::move(options));
 }
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import urllib.parse
+import urllib.request
 
 import pytest
 from conftest import BIN, FILES, wait_until
@@ -298,6 +299,25 @@ def test_interrupting_pull_stops_the_download_and_says_so(make_installing, hub):
     assert process.returncode == 130
     assert "stopped" in said and f"gezel pull {ID}" in said
     wait_until(lambda: not ui(daemon, "GET", "/api/llama-cpp/active-installs")[1]["installs"], 20)
+
+
+def test_a_stop_in_the_middle_of_a_download_is_clean_and_the_next_start_goes_on(make_installing, hub):
+    hub.hold = threading.Event()
+    daemon = make_installing()
+    job = ensure(daemon)[1]["job_id"]
+    wait_until(lambda: ui(daemon, "GET", "/api/llama-cpp/active-installs")[1]["installs"][0]["bytesWritten"] > 0, 20)
+    request = urllib.request.Request(f"{daemon.url}/v1/models/ensure/{job}/events",
+                                     headers={"Authorization": f"Bearer {daemon.key}"})
+    watched = urllib.request.urlopen(request, timeout=30)
+    assert watched.readline().startswith(b"data: ")
+    process = daemon.process
+    daemon.stop()
+    assert process.returncode == 0, (daemon.home / "daemon.log").read_text()
+    watched.read()  # ends, and not in the middle of a chunk
+    hub.hold.set()
+    daemon.start()
+    install(daemon)
+    assert hub.offsets[-1] > 0
 
 
 def test_models_of_other_programs_are_found_and_used_where_they_are(make_installing, tmp_path, content):
