@@ -50,6 +50,8 @@ class CoreInstalls final : public Installs {
 
   // "discovered:<source>/<id>": registered by reference the first time.
   asio::awaitable<api::ApiResult<ModelName>> adopt(std::string text);
+  // The installed model that the catalog, as last seen, has the name as an alias of.
+  std::optional<ModelName> by_alias(std::string_view text) const;
   // For a name that means nothing installed: the installed model it is an alias of, else `otherwise`, which
   // says how to get the model where the catalog has it.
   asio::awaitable<api::ApiResult<ModelName>> by_catalog(std::string text, api::ApiError otherwise);

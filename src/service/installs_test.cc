@@ -150,6 +150,7 @@ TEST_F(InstallService, AnAliasOfTheCatalogMeansTheInstalledModel) {
   settle();
   EXPECT_EQ(entry("llama-cpp:small").at("alias_of").as_string(), "llama-cpp:small-q4");
   EXPECT_TRUE(chat("llama-cpp:small"));
+  EXPECT_TRUE(wait(service->stop_model("small", true)));
   EXPECT_THAT(engines, Contains(::testing::Key("llama-cpp:small-q4")));
   EXPECT_THAT(engines, Not(Contains(::testing::Key("llama-cpp:small"))));
 }

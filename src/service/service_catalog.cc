@@ -307,6 +307,16 @@ asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::adopt(std::string text)
   co_return std::unexpected(api::from_error(imported.error()));
 }
 
+std::optional<ModelName> CoreInstalls::by_alias(std::string_view text) const {
+  const auto id = llama_id(text);
+  if (!id || !shelf_ || core_.installed(*id) != nullptr) return std::nullopt;
+  for (const auto& [target, names] : shelf_->aliases) {
+    if (std::ranges::find(names, *id) == names.end() || is_removing(target)) continue;
+    if (core_.installed(target) != nullptr) return ModelName{std::string(kLlamaProvider), target};
+  }
+  return std::nullopt;
+}
+
 asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::by_catalog(std::string text,
                                                                     api::ApiError otherwise) {
   const auto core = core_.shared_from_this();

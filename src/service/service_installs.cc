@@ -186,6 +186,7 @@ void CoreInstalls::before_done() {
 }
 
 asio::awaitable<void> CoreInstalls::after_install(std::string id) {
+  log_info("a model is installed", {{"model", catalog::qualified_id(Backend::llama_cpp, id)}});
   co_await on_pool(core_.parts_.pool, [home = core_.options_.home, &clock = core_.parts_.clock, id] {
     lift_quarantine(home, clock, id);
     return true;
@@ -202,6 +203,8 @@ api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, b
                       core_.store_, *parts_->transfers, core_.parts_.clock, std::move(plan),
                       {.skip_sha = skip_sha, .token = parts_->token, .others_remaining = {}, .at_step = {}}));
   if (!started) return std::unexpected(install_error(started.error()));
+  if (!started->joined)
+    log_info("an install begins", {{"model", catalog::qualified_id(backend, id)}, {"job", started->job_id}});
   return EnsuredModel{catalog::qualified_id(backend, id), started->job_id};
 }
 
@@ -374,7 +377,8 @@ asio::awaitable<api::ApiResult<json::value>> CoreInstalls::remove(std::string id
   } const mark(removing_, id);
   if (const auto engine = core->engines_.find(name.qualified())) {
     const engine::Status status = engine->status();
-    if (status.state != engine::State::stopped || status.queued > 0) {
+    const bool holds = status.state != engine::State::stopped && status.state != engine::State::exhausted;
+    if (holds || status.queued > 0) {
       if (!force) {
         request.in_use_by =
             fmt::format("its {} engine ({}{})", kLlamaProvider, engine::state_name(status.state),

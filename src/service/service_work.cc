@@ -177,6 +177,7 @@ asio::awaitable<void> ServiceCore::verify_loop() {
 
 asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text) {
   if (text.starts_with(kDiscoveredPrefix)) co_return co_await installs_.adopt(std::move(text));
+  if (auto meant = installs_.by_alias(text)) co_return std::move(*meant);
   auto name = co_await installed_model(text);
   if (!name && name.error().code == "model_not_found")
     name = co_await installs_.by_catalog(std::move(text), name.error());
@@ -275,7 +276,7 @@ asio::awaitable<void> ServiceCore::put_sampled(std::string caller, const ModelNa
 
 asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string model, api::ChatMessage message) {
   if (!replay_ || !message.sampled || stopping_) co_return;
-  const auto name = resolve_model_name(model, known());
+  const auto name = co_await usable_model(std::move(model));
   if (!name) co_return;
   replay::Answer answer;
   answer.content = std::move(message.content);
@@ -293,12 +294,11 @@ asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string mo
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::stop_model(std::string model, bool force) {
-  const auto name = resolve_model_name(model, known());
-  if (!name) co_return std::unexpected(name.error());
+  auto name = resolve_model_name(model, known());
   // A loaded model can be unloaded even when its files are gone.
-  if (!engines_.find(name->qualified())) {
-    const auto usable = co_await usable_model(model);
-    if (!usable) co_return std::unexpected(usable.error());
+  if (!name || !engines_.find(name->qualified())) {
+    name = co_await usable_model(model);
+    if (!name) co_return std::unexpected(name.error());
   }
   facts_of(*name);  // what it measured is kept
   const auto outcome = co_await engines_.stop(name->qualified(), force);
