@@ -9,6 +9,9 @@ namespace gezel::cli {
 namespace {
 
 constexpr Millis kWindow{5'000};
+// Closer together than an install tells its progress: what is replayed to who joins late comes at once, and
+// is no measure of the network.
+constexpr Millis kAtOnce{100};
 constexpr int kBar = 24;
 constexpr int kColumnsForBar = 90;
 
@@ -17,6 +20,10 @@ constexpr int kColumnsForBar = 90;
 void Rate::add(MonotonicTime when, Bytes written) {
   // A file that had to begin again.
   if (!seen_.empty() && written < seen_.back().second) seen_.clear();
+  if (!seen_.empty() && when - seen_.back().first < kAtOnce) {
+    seen_.back().second = written;
+    return;
+  }
   seen_.emplace_back(when, written);
   while (seen_.size() > 2 && when - seen_.front().first > kWindow) seen_.pop_front();
 }

@@ -20,6 +20,14 @@ TEST(PullProgress, TheRateIsThatOfTheLastSeconds) {
   EXPECT_DOUBLE_EQ(*rate.bytes_per_second(), 5'000);
 }
 
+TEST(PullProgress, WhatIsReplayedAtOnceIsNoRate) {
+  Rate rate;
+  for (int i = 0; i < 50; ++i) rate.add(at(1'000 + i / 10), 1'000 * i);
+  EXPECT_FALSE(rate.bytes_per_second());
+  rate.add(at(2'000), 50'000);
+  EXPECT_DOUBLE_EQ(*rate.bytes_per_second(), 1'000);
+}
+
 TEST(PullProgress, AFileThatBeginsAgainBeginsTheRateAgain) {
   Rate rate;
   rate.add(at(0), 1'000);

@@ -31,7 +31,7 @@ class Hub:
     def __init__(self, content):
         self.content = content
         self.drop_after, self.offsets = [], []
-        self.hold = None
+        self.hold = self.token = None
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -49,6 +49,8 @@ class Hub:
 
             def do_GET(self):
                 path = urllib.parse.urlsplit(self.path).path
+                if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
+                    return self.send_error(401)
                 if path == f"/api/models/{REPOSITORY}/revision/main":
                     return self.say({"sha": COMMIT})
                 if path == f"/api/models/{REPOSITORY}/tree/{COMMIT}":
@@ -86,18 +88,18 @@ class Hub:
         return f"http://127.0.0.1:{self.server.server_address[1]}"
 
 
-def write_catalog(home, content, sha256=None, aliases=()):
+def write_catalog(home, content, sha256=None, aliases=(), version="1.0.0"):
     """The user's catalog with one item for the file of the hub."""
     size = len(content)
     item = pathlib.Path(home) / "catalog/chat-models" / ID[:2] / ID
-    (item / "versions/1.0.0").mkdir(parents=True)
+    (item / "versions" / version).mkdir(parents=True)
     (item / "manifest.json").write_text(json.dumps({
         "id": ID, "name": "Smol for tests", "description": "A small model.", "tags": ["small"],
         "maintainer": {"name": "Tests", "url": "https://example.org"}, "license": "Apache-2.0", "licenseClass": "open",
         "category": "general", "parameterSize": "135M", "contextWindow": 8192, "supportsTools": False,
         "aliases": list(aliases)}))
-    (item / "versions/1.0.0/manifest.json").write_text(json.dumps({
-        "version": "1.0.0", "releasedAt": "2026-01-01T00:00:00Z", "approxSizeBytes": size,
+    (item / "versions" / version / "manifest.json").write_text(json.dumps({
+        "version": version, "releasedAt": "2026-01-01T00:00:00Z", "approxSizeBytes": size,
         "llamaCpp": {"huggingfaceRepo": REPOSITORY, "revision": COMMIT, "filename": NAME,
                      "sha256": sha256 or hashlib.sha256(content).hexdigest(), "approxSizeBytes": size,
                      "quantization": "Q4_1"}}))
@@ -299,6 +301,31 @@ def test_interrupting_pull_stops_the_download_and_says_so(make_installing, hub):
     assert process.returncode == 130
     assert "stopped" in said and f"gezel pull {ID}" in said
     wait_until(lambda: not ui(daemon, "GET", "/api/llama-cpp/active-installs")[1]["installs"], 20)
+
+
+def test_a_gated_model_needs_the_token_that_only_its_hub_gets(make_installing, hub, monkeypatch):
+    hub.token = "hf_secret"
+    daemon = make_installing()
+    told = events(daemon, ensure(daemon)[1]["job_id"])
+    assert told[-1]["code"] == "gated_or_denied", told[-1]
+    daemon.stop()
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    daemon.start()
+    install(daemon)
+    assert "hf_secret" not in (daemon.home / "daemon.log").read_text()
+
+
+def test_an_update_downloads_only_what_differs(make_installing, hub, content):
+    daemon = make_installing()
+    install(daemon)
+    asked = len(hub.offsets)
+    write_catalog(daemon.home, content, version="1.1.0")
+    updated = daemon.cli("pull", ID, "--update")
+    assert updated.returncode == 0, updated.stderr
+    assert len(hub.offsets) == asked, "the file was there"
+    row = ui(daemon, "GET", "/api/llama-cpp/models")[1]["models"][0]
+    assert (row["catalogVersion"], row["updateAvailable"]) == ("1.1.0", False)
+    assert daemon.chat(model=QUALIFIED)[0] == 200
 
 
 def test_a_stop_in_the_middle_of_a_download_is_clean_and_the_next_start_goes_on(make_installing, hub):
