@@ -328,6 +328,14 @@ def test_an_update_downloads_only_what_differs(make_installing, hub, content):
     assert daemon.chat(model=QUALIFIED)[0] == 200
 
 
+def test_a_hub_on_this_machine_is_asked_without_the_proxy(make_installing, monkeypatch):
+    daemon = make_installing()
+    daemon.stop()
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    daemon.start()
+    install(daemon)
+
+
 def test_a_stop_in_the_middle_of_a_download_is_clean_and_the_next_start_goes_on(make_installing, hub):
     hub.hold = threading.Event()
     daemon = make_installing()
