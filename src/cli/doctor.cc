@@ -29,7 +29,7 @@ constexpr std::array kFeatures{
     FeatureNames{"bmi2", "BMI2"},
     FeatureNames{"avx_vnni", "AVX_VNNI"},
     FeatureNames{"avx512f", "AVX512"},
-    FeatureNames{"avx512_vbmi", "AVX512_VBMI"},
+    FeatureNames{"avx512vbmi", "AVX512_VBMI"},
     FeatureNames{"avx512_vnni", "AVX512_VNNI"},
     FeatureNames{"avx512_bf16", "AVX512_BF16"},
     FeatureNames{"amx_int8", "AMX_INT8"},

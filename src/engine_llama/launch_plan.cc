@@ -11,7 +11,7 @@
 namespace gezel::engine_llama {
 namespace {
 
-constexpr capacity::Tokens kMicroBatch = 512;
+constexpr capacity::Tokens kMicroBatch = 128;  // as llama::ContextOptions has it
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 #include "grammar/formats.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -82,6 +83,21 @@ const std::map<std::string_view, PatternMatcher>& formats() {
 }
 
 }  // namespace
+
+std::optional<std::string_view> format_pattern(std::string_view format) {
+  // RFC 3986, RFC 6901, the draft of relative pointers, RFC 6570 level 1.
+  static constexpr std::pair<std::string_view, std::string_view> kPatterns[] = {
+      {"uri-reference",
+       R"(^(?:[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*|)"
+       R"((?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})*(?:[/?](?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?))"
+       R"((?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?$)"},
+      {"uri-template", R"(^(?:[A-Za-z0-9._~!$&()*+,;=:@/?#-]|%[0-9a-f]{2}|\{[a-z0-9_]+\})*$)"},
+      {"json-pointer", R"(^(?:/(?:[^/~]|~[01])*)*$)"},
+      {"relative-json-pointer", R"(^(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^/~]|~[01])*)*)$)"},
+  };
+  const auto* found = std::ranges::find(kPatterns, format, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(kPatterns) ? std::nullopt : std::optional(found->second);
+}
 
 bool is_enforced_format(std::string_view format) {
   return formats().contains(format);

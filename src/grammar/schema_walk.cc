@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "grammar/formats.h"
 #include "grammar/pattern.h"
 #include "grammar/schema_numbers.h"
 #include "grammar/schema_parts.h"
@@ -231,6 +232,10 @@ class Walker {
   Result<> format(const json::value& value, std::string_view key, Node& node) {
     if (!value.is_string()) return report_.invalid(node.at(key), key, "it is a string");
     const std::string_view name = value.get_string();
+    if (const auto pattern = format_pattern(name); pattern && !node.has("pattern")) {
+      GEZEL_TRY(node.out["pattern"], translate(*pattern));
+      return {};
+    }
     if (std::ranges::find(kFormats, name) == std::end(kFormats)) {
       report_.warn(node.at(key), fmt::format("format '{}' is not enforced", name));
       return {};
@@ -523,8 +528,8 @@ const std::vector<Keyword> kKeywords = {
     {"pattern", KeywordUse::partly, &Walker::pattern,
      "without look-around, back-references, word boundaries and flags; '^' and '$' at the edges"},
     {"format", KeywordUse::partly, &Walker::format,
-     "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri; others are ignored with a "
-     "warning"},
+     "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri; without 'pattern' beside it also "
+     "uri-reference, uri-template, json-pointer, relative-json-pointer; others are ignored with a warning"},
 
     {"items", KeywordUse::enforced, &Walker::items},
     {"prefixItems", KeywordUse::enforced, &Walker::prefix_items},

@@ -88,7 +88,7 @@ TEST(Context, GrantsAtLeastTheContextAsked) {
   EXPECT_EQ(context->slots(), 3);
   EXPECT_EQ(context->context_per_slot(), 768);
   EXPECT_EQ(context->batch_tokens(), 2048);
-  EXPECT_EQ(context->max_outputs(), 67);
+  EXPECT_EQ(context->max_outputs(), 11);
 }
 
 TEST(Context, KvBytesAreThoseOfTheCells) {

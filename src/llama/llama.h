@@ -122,7 +122,8 @@ struct ContextOptions {
   int threads = 1;
   bool flash_attention = false;
   int batch_tokens = 2048;  // n_batch: rows of one decode() at most
-  int micro_batch_tokens = 512;
+  // As fast as larger ones on processors, and buffers for attention without flash attention grow with it.
+  int micro_batch_tokens = 128;
 };
 
 // One row of a batch: a token of a slot at a position; `logits` asks for its output row.

@@ -17,7 +17,7 @@ namespace {
 constexpr auto kFeatures = std::to_array<std::string_view>({
     "sse3",     "ssse3",    "sse4_1",      "sse4_2",      "avx",         "avx2",
     "avx_vnni", "fma",      "f16c",        "bmi2",        "avx512f",     "avx512bw",
-    "avx512vl", "avx512dq", "avx512_vbmi", "avx512_vnni", "avx512_bf16", "avx512_fp16",
+    "avx512vl", "avx512dq", "avx512vbmi", "avx512_vnni", "avx512_bf16", "avx512_fp16",
     "amx_tile", "amx_int8", "amx_bf16",    "asimd",       "asimdhp",     "asimddp",
     "i8mm",     "bf16",     "sve",         "sve2",        "sme",
 });

@@ -92,12 +92,12 @@ TEST(Cpu, WithoutOnlineListProcessorsAreCounted) {
 TEST(Cpu, ModelAndInferenceFeaturesAreRead) {
   TestTree tree;
   tree.file("proc/cpuinfo",
-            "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx512f avx2 fma amx_int8 f16c "
+            "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx512f avx2 fma amx_int8 f16c avx512vbmi "
             "nonsense\n\n"
             "processor\t: 1\nmodel name\t: Other\nflags\t\t: fpu\n");
   const CpuFacts facts = read(tree, 2);
   EXPECT_EQ(facts.model, "Some CPU @ 2 GHz");
-  EXPECT_THAT(facts.features, ElementsAre("amx_int8", "avx2", "avx512f", "f16c", "fma"));
+  EXPECT_THAT(facts.features, ElementsAre("amx_int8", "avx2", "avx512f", "avx512vbmi", "f16c", "fma"));
 }
 
 TEST(Cpu, ArmFeaturesAreRead) {

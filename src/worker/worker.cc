@@ -16,6 +16,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/heap.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "llama/llama.h"
@@ -290,6 +291,7 @@ int run_worker(int fd) {
     outbox.flush();
     ::_exit(kExitLoad);
   }
+  return_free_memory();  // reading a large vocabulary leaves tens of MiB
   if (load->dry_run) {
     outbox.push(describe(*loaded, sandbox, usage.anonymous_bytes()));
     outbox.flush();
