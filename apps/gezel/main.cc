@@ -18,6 +18,34 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Where models come from, and where other programs keep theirs.
+gezel::service::InstallSettings install_settings() {
+  using namespace gezel;
+  const auto proxy = variable("HTTPS_PROXY");
+  service::InstallSettings out{.hub = variable("HF_ENDPOINT"),
+                               .hub_token = variable("HF_TOKEN"),
+                               .mirrors = service::read_address_list(variable("GEZEL_HUB_MIRRORS")),
+                               .proxy = proxy.empty() ? variable("https_proxy") : proxy,
+                               .catalog_override = variable("GEZEL_GILDE_DATA_DIR"),
+                               .ignore_catalog_floors = !variable("GEZEL_IGNORE_MIN_GEZEL_VERSION").empty(),
+                               .discovery = variable("GEZEL_DISCOVERY") != "off"};
+#if defined(__APPLE__)
+  constexpr auto kSystem = models::RootSystem::macos;
+#else
+  constexpr auto kSystem = models::RootSystem::linux;
+#endif
+  const std::string set = variable("HOME");
+  const std::string user = set.empty() ? service::user_folder().value_or("") : set;
+  // Without a home of the user there is nothing of theirs to find.
+  if (user.empty()) {
+    out.discovery = false;
+  } else {
+    out.discovery_roots = models::discovery_roots(
+        [](std::string_view name) { return variable(std::string(name).c_str()); }, user, kSystem, {});
+  }
+  return out;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -37,6 +65,7 @@ int main(int argc, char** argv) {
   env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
+  env.installs = install_settings();
   env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";
   env.executable = cli::executable_path();
   env.engine = variable("GEZEL_ENGINE");

@@ -22,19 +22,31 @@ int print_script(Environment& env, const Arguments& arguments) {
   return kOk;
 }
 
-// Ids of /api/ps; a shell waits for this, so a daemon that does not answer at once is left alone.
+// Of a list of the daemon; a shell waits for this, so a daemon that does not answer at once is left alone.
+json::array daemon_list(const Environment& env, const std::string& target, std::string_view member) {
+  const auto address = service::find_daemon(env.home);
+  if (!address) return {};
+  const auto reply =
+      HttpClient(address->port, address->token).send({.target = target, .silence = Millis(1'000)});
+  if (!reply || reply->status != 200) return {};
+  const auto value = parse_json(reply->body);
+  const json::array* list = value && value->is_object() ? array_at(value->get_object(), member) : nullptr;
+  return list == nullptr ? json::array() : *list;
+}
+
 std::vector<std::string> loaded_models(const Environment& env) {
   std::vector<std::string> ids;
-  const auto address = service::find_daemon(env.home);
-  if (!address) return ids;
-  const auto reply =
-      HttpClient(address->port, address->token).send({.target = "/api/ps", .silence = Millis(1'000)});
-  if (!reply || reply->status != 200) return ids;
-  const auto value = parse_json(reply->body);
-  const json::array* models = value && value->is_object() ? array_at(value->get_object(), "models") : nullptr;
-  if (models == nullptr) return ids;
-  for (const json::value& model : *models) {
+  for (const json::value& model : daemon_list(env, "/api/ps", "models")) {
     if (model.is_object()) ids.push_back(string_or(model.get_object(), "id"));
+  }
+  return ids;
+}
+
+std::vector<std::string> available_models(const Environment& env) {
+  std::vector<std::string> ids;
+  for (const json::value& model : daemon_list(env, "/v1/models", "data")) {
+    if (model.is_object() && string_or(model.get_object(), "availability") == "downloadable")
+      ids.push_back(string_or(model.get_object(), "id"));
   }
   return ids;
 }
@@ -44,7 +56,8 @@ int print_candidates(Environment& env, const Arguments& arguments) {
   const bool home = check_home(env).has_value();
   using Names = std::vector<std::string>;
   const ModelLists models{.installed = [&] { return home ? stored_models(env) : Names(); },
-                          .loaded = [&] { return home ? loaded_models(env) : Names(); }};
+                          .loaded = [&] { return home ? loaded_models(env) : Names(); },
+                          .available = [&] { return home ? available_models(env) : Names(); }};
   for (const Candidate& candidate : complete_words(arguments.all("WORDS"), models)) {
     *env.out << candidate.text;
     if (!candidate.about.empty()) *env.out << '\t' << candidate.about;

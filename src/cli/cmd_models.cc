@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/daemon_client.h"
+#include "cli/model_lists.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
 #include "cli/table.h"
@@ -14,7 +15,13 @@
 namespace gezel::cli {
 namespace {
 
-constexpr std::array kFlags{Flag{.name = "--json", .help = "print JSON"}};
+constexpr std::array kFlags{
+    Flag{.name = "--available",
+         .help = "what can be installed with `gezel pull`, the best for this machine first"},
+    Flag{.name = "--discovered",
+         .help = "what other programs have on this machine; `gezel run` takes their names"},
+    Flag{.name = "--json", .help = "print JSON"},
+};
 
 struct Row {
   std::string id, name, state, quantization, architecture, source, installed_at;
@@ -45,6 +52,8 @@ Result<FromDaemon> ask_daemon(const Environment& env) {
     for (const json::value& value : *data) {
       if (!value.is_object() || string_or(value.get_object(), "availability") == "downloadable") continue;
       const json::object& entry = value.get_object();
+      // Further names of an installed model, and what --discovered lists.
+      if (entry.contains("alias_of") || string_or(entry, "id").starts_with("discovered:")) continue;
       out.others.push_back({.id = string_or(entry, "id"),
                             .name = string_or(entry, "name"),
                             .source = string_or(entry, "owned_by"),
@@ -76,6 +85,8 @@ void print_json(const Environment& env, const std::vector<Row>& rows,
 }
 
 int run(Environment& env, const Arguments& arguments) {
+  if (arguments.has("--available")) return print_available(env, arguments.has("--json"));
+  if (arguments.has("--discovered")) return print_discovered(env, arguments.has("--json"));
   const Interrupt interrupt;
   const models::ModelStore store(env.home, *env.clock, *env.entropy);
   const models::Inventory inventory = store.inventory();
@@ -110,7 +121,12 @@ int run(Environment& env, const Arguments& arguments) {
     return kOk;
   }
   if (rows.empty()) {
-    print_note(env, fmt::format("no models in {}; `gezel import FILE.gguf` adds one", store.root().string()));
+    print_note(
+        env,
+        fmt::format(
+            "no models in {}; `gezel models --available` lists what `gezel pull` can install, and `gezel "
+            "import FILE.gguf` adds a file",
+            store.root().string()));
   } else {
     std::vector<std::vector<std::string>> cells;
     for (const Row& row : rows) {
@@ -142,10 +158,12 @@ int run(Environment& env, const Arguments& arguments) {
 
 constexpr Command kModels{
     .name = "models",
-    .summary = "list the models that are installed",
+    .summary = "list models: installed, available, or of other programs",
     .description = "Works with or without a running daemon; with one it also says what is loaded.",
     .examples =
-        "gezel models  # a table\n"
+        "gezel models  # a table of what is installed\n"
+        "gezel models --available  # what can be pulled, rated for this machine\n"
+        "gezel models --discovered  # models of Ollama, LM Studio and others on this machine\n"
         "gezel models --json | jq -r '.models[].id'  # ids for a script",
     .positionals = {},
     .flags = kFlags,

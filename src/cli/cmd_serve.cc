@@ -129,7 +129,11 @@ int run(Environment& env, const Arguments& arguments) {
   auto engine = engine_program(env, arguments);
   if (!engine) return print_error(env, engine.error());
 
+  if (const auto addresses = service::check_addresses(env.installs); !addresses)
+    return print_error(env, addresses.error());
+
   http::DaemonOptions options;
+  options.service.installs = env.installs;
   if (*port) options.port = static_cast<std::uint16_t>(**port);
   options.no_auth = arguments.has("--no-auth");
   options.shutdown_on_stdin_eof = env.shutdown_on_stdin_eof || arguments.has("--shutdown-on-stdin-eof");

@@ -120,6 +120,7 @@ class Completer {
     if (kind == Completes::file) out_.push_back({":file", ""});
     if (kind == Completes::folder) out_.push_back({":folder", ""});
     if (kind == Completes::model && models_.installed) offer_models(models_.installed());
+    if (kind == Completes::available_model && models_.available) offer_models(models_.available());
     if (kind == Completes::loaded_model && models_.loaded) offer_models(models_.loaded());
   }
 

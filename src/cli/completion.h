@@ -21,6 +21,7 @@ struct Candidate {
 struct ModelLists {
   std::function<std::vector<std::string>()> installed;
   std::function<std::vector<std::string>()> loaded;
+  std::function<std::vector<std::string>()> available;
 };
 
 // `words`: what stands after the program's name up to the cursor; the last one is being typed and may be

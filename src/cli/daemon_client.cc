@@ -187,4 +187,13 @@ Result<json::value> DaemonClient::stream(const std::string& target, const json::
   return ask({.method = "POST", .target = target, .body = to_json(body), .silence = silence}, hooks);
 }
 
+Result<json::value> DaemonClient::watch(const std::string& target, const StreamHooks& hooks,
+                                        Millis silence) const {
+  return ask({.target = target, .silence = silence}, hooks);
+}
+
+Result<json::value> DaemonClient::remove(const std::string& target, Millis silence) const {
+  return ask({.method = "DELETE", .target = target, .silence = silence}, {});
+}
+
 }  // namespace gezel::cli

@@ -32,6 +32,11 @@ class DaemonClient {
   Result<json::value> stream(const std::string& target, const json::object& body, const StreamHooks& hooks,
                              Millis silence = Millis(120'000)) const;
 
+  // A GET answered by events, and a DELETE.
+  Result<json::value> watch(const std::string& target, const StreamHooks& hooks,
+                            Millis silence = Millis(120'000)) const;
+  Result<json::value> remove(const std::string& target, Millis silence = Millis(60'000)) const;
+
   const service::DaemonAddress& address() const { return address_; }
 
  private:

@@ -26,6 +26,7 @@ struct Environment {
   std::string capacity_budget_gb;      // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only
   std::string force_behaviors, remove_behaviors;
+  service::InstallSettings installs;   // HF_ENDPOINT, HF_TOKEN and the like; read by `serve` only
   bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
   fs::path executable;                 // this program, absolute
   fs::path engine;                     // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it

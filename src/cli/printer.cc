@@ -19,7 +19,14 @@ struct Remedy {
 // One row per code whose message, written for API clients, does not name the command that helps.
 constexpr std::array kRemedies{
     Remedy{"model_not_found",
-           "`gezel models` lists what is installed; `gezel import FILE.gguf` adds a model."},
+           "`gezel models` lists what is installed; `gezel pull MODEL` or `gezel import FILE.gguf` adds a "
+           "model."},
+    Remedy{"unknown_model",
+           "`gezel models --available` lists the catalog; hf:ORG/REPO names any repository with GGUF files."},
+    Remedy{
+        "gated_or_denied",
+        "Accept the model's terms at its publisher, then start the daemon with HF_TOKEN set to your token."},
+    Remedy{"insufficient_disk", "`gezel rm MODEL` deletes a model; `gezel models` shows how large each is."},
     Remedy{kCodeUnreachable,
            "Start it with `gezel serve`; `gezel run` and `gezel chat` start it by themselves."},
     Remedy{"invalid_api_key",
@@ -49,7 +56,8 @@ ExitCode exit_code_for(const Error& error) {
   if (error.code == kCodeInterrupted) return kInterrupted;
   if (error.code == kCodeUsage) return kUsage;
   if (error.code == kCodeUnreachable) return kUnreachable;
-  if (error.code == "model_not_found" || error.code == "gezel_not_found") return kNoSuchModel;
+  if (error.code == "model_not_found" || error.code == "gezel_not_found" || error.code == "unknown_model")
+    return kNoSuchModel;
   return kFailure;
 }
 

@@ -13,6 +13,8 @@ constexpr std::uint64_t kChatBody = 64 * kMiB;
 constexpr std::array kRoutes{
     Route{"POST", "/v1/chat/completions", "openai", kChatBody, ErrorForm::envelope, chat_completions},
     Route{"GET", "/v1/models", "openai", kSmallBody, ErrorForm::envelope, list_models},
+    Route{"POST", "/v1/models/ensure", "openai", kSmallBody, ErrorForm::envelope, ensure_model},
+    Route{"GET", "/v1/models/ensure/*", "openai", kSmallBody, ErrorForm::envelope, ensure_job},
     Route{"GET", "/v1/models/*", "openai", kSmallBody, ErrorForm::envelope, retrieve_model},
     Route{"GET", "/v1/memory", "openai", kSmallBody, ErrorForm::envelope, memory},
     Route{"GET", "/v1/memory/plan", "openai", kSmallBody, ErrorForm::envelope, memory_plan},
@@ -23,6 +25,12 @@ constexpr std::array kRoutes{
     Route{"GET", "/api/stats", "ui", kSmallBody, ErrorForm::flat, stats},
     Route{"POST", "/api/stop", "ui", kSmallBody, ErrorForm::flat, stop_model},
     Route{"POST", "/api/models/import", "ui", kSmallBody, ErrorForm::flat, import_model},
+    Route{"GET", "/api/models/discovered", "ui", kSmallBody, ErrorForm::flat, discovered_models},
+    Route{"GET", "/api/llama-cpp/models", "ui", kSmallBody, ErrorForm::flat, installed_models},
+    Route{"GET", "/api/llama-cpp/active-installs", "ui", kSmallBody, ErrorForm::flat, active_installs},
+    Route{"GET", "/api/llama-cpp/incomplete", "ui", kSmallBody, ErrorForm::flat, incomplete_models},
+    Route{"POST", "/api/llama-cpp/models/*", "ui", kSmallBody, ErrorForm::flat, install_model},
+    Route{"DELETE", "/api/llama-cpp/models/*", "ui", kSmallBody, ErrorForm::flat, delete_model},
     Route{"POST", "/api/key/rotate", "ui", kSmallBody, ErrorForm::flat, rotate_key},
     Route{"POST", "/api/shutdown", "ui", kSmallBody, ErrorForm::flat, shutdown},
 };

@@ -69,6 +69,14 @@ asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
 asio::awaitable<void> stop_model(Call& call);
 asio::awaitable<void> import_model(Call& call);
+asio::awaitable<void> ensure_model(Call& call);
+asio::awaitable<void> ensure_job(Call& call);  // also its events
+asio::awaitable<void> installed_models(Call& call);
+asio::awaitable<void> incomplete_models(Call& call);
+asio::awaitable<void> active_installs(Call& call);
+asio::awaitable<void> install_model(Call& call);
+asio::awaitable<void> delete_model(Call& call);  // also the cancellation of its install
+asio::awaitable<void> discovered_models(Call& call);
 asio::awaitable<void> rotate_key(Call& call);
 asio::awaitable<void> shutdown(Call& call);
 

@@ -86,10 +86,78 @@ class ScriptedGeneration final : public engine::Generation {
   std::shared_ptr<Script> script_;
 };
 
+// An install that a test writes the events of.
+class FakeEvents final : public service::InstallEvents {
+ public:
+  explicit FakeEvents(const asio::any_io_executor& loop) : bell_(loop) {}
+  asio::awaitable<std::vector<std::string>> next(Millis) override {
+    ++asked;
+    co_await bell_.wait([this] { return !news.empty() || silences > 0 || woken; });
+    if (news.empty() && silences > 0) --silences;
+    if (!news.empty()) ended_ = last;
+    co_return std::exchange(news, {});
+  }
+  bool ended() const override { return ended_; }
+  void wake() override {
+    woken = true;
+    bell_.ring();
+  }
+  std::vector<std::string> news;
+  int silences = 0, asked = 0;
+  bool last = false;  // `news` has the end
+  bool woken = false;
+
+ private:
+  Bell bell_;
+  bool ended_ = false;
+};
+
+class FakeInstalls final : public service::Installs {
+ public:
+  explicit FakeInstalls(const asio::any_io_executor& loop) : events(std::make_shared<FakeEvents>(loop)) {}
+  asio::awaitable<api::ApiResult<service::EnsuredModel>> ensure(std::string model, bool allow_hub) override {
+    asked = model;
+    hub_allowed = allow_hub;
+    if (refusal) co_return std::unexpected(*refusal);
+    co_return service::EnsuredModel{model, job_id};
+  }
+  asio::awaitable<api::ApiResult<service::EnsuredModel>> install(service::InstallRequest request) override {
+    requested = request;
+    if (refusal) co_return std::unexpected(*refusal);
+    co_return service::EnsuredModel{request.id, job_id};
+  }
+  api::ApiResult<json::value> job(const std::string& id) override {
+    if (id != job_id) return std::unexpected(api::not_found("job_not_found", "no such install"));
+    return json::object{{"job_id", id}};
+  }
+  api::ApiResult<std::shared_ptr<service::InstallEvents>> watch(const std::string& id) override {
+    if (id != job_id) return std::unexpected(api::not_found("job_not_found", "no such install"));
+    return events;
+  }
+  json::value cancel(const std::string& id) override { return json::object{{"aborted", id == "running"}}; }
+  json::value active() const override { return json::object{{"installs", json::array()}}; }
+  asio::awaitable<json::value> installed() override { co_return json::object{{"models", json::array()}}; }
+  asio::awaitable<json::value> incomplete() override {
+    co_return json::object{{"incomplete", json::array()}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> remove(std::string id, bool force) override {
+    co_return json::object{{"removed", id}, {"force", force}};
+  }
+  asio::awaitable<json::value> discovered(std::string source) override {
+    co_return json::object{{"source", source}};
+  }
+
+  std::shared_ptr<FakeEvents> events;
+  std::string job_id = "job-1", asked;
+  bool hub_allowed = false;
+  std::optional<service::InstallRequest> requested;
+  std::optional<api::ApiError> refusal;
+};
+
 class FakeService final : public service::InferenceService {
  public:
   explicit FakeService(const asio::any_io_executor& loop)
-      : script(std::make_shared<Script>(loop)), accept_(loop) {}
+      : script(std::make_shared<Script>(loop)), install(loop), accept_(loop) {}
 
   asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(
       const api::ChatRequest& request) override {
@@ -127,6 +195,7 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     co_return json::value{{"model", model}};
   }
+  service::Installs& installs() override { return install; }
   asio::awaitable<void> stop() override { co_return; }
   bool stopping() const override { return false; }
 
@@ -136,6 +205,7 @@ class FakeService final : public service::InferenceService {
   }
 
   std::shared_ptr<Script> script;
+  FakeInstalls install;
   std::optional<api::ApiError> refusal;
   std::optional<api::ChatRequest> last;
   std::vector<std::pair<std::string, api::ChatMessage>> kept;

@@ -62,6 +62,7 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->worker_stats(std::move(model));
   }
+  Installs& installs() override { return core_->installs(); }
   asio::awaitable<void> stop() override {
     const auto core = core_;
     co_await core->stop();
@@ -128,6 +129,9 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                .clock = world->clock,
                                .timers = std::make_shared<engine::LoopTimers>(loop),
                                .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
+  GEZEL_CHECK(check_addresses(options.installs));
+  const auto installs = make_install_parts(options.home, options.installs, options.memory_budget,
+                                           options.version, world->clock, world->entropy);
   ServiceParts parts{.keep_alive = world,
                      .loop = loop,
                      .pool = pool,
@@ -151,7 +155,12 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                              },
                          .admission = admission}),
                      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
-                     .drain_pool = [world = world.get()] { world->pool.join(); }};
+                     .installs = installs,
+                     .drain_pool =
+                         [world = world.get(), installs = installs.get()] {
+                           installs->drain();
+                           world->pool.join();
+                         }};
   return create(std::move(parts), std::move(options));
 }
 

@@ -20,6 +20,8 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
+#include "service/install_settings.h"
+#include "service/installs.h"
 
 namespace gezel::service {
 
@@ -44,6 +46,7 @@ struct ServiceOptions {
   prompt::BehaviorSwitches behaviors;                 // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
   std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
   std::map<std::string, std::string> default_models;  // pinned: provider -> model
+  InstallSettings installs;
 };
 
 struct ServiceParts;
@@ -87,6 +90,8 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
+
+  virtual Installs& installs() = 0;  // lives as long as the service
 
   // Ends background work and every engine, running requests get their error. Idempotent.
   virtual asio::awaitable<void> stop() = 0;

@@ -92,8 +92,8 @@ api::ApiError model_not_found(const ModelName& name, const KnownModels& known) {
   return api::not_found("model_not_found",
                         fmt::format("the model \"{}\" of the provider \"{}\" is not installed.{} GET "
                                     "/v1/models lists what is; no request "
-                                    "downloads a model: add one with `gezel import FILE` (POST "
-                                    "/v1/models/ensure is not part of this version).",
+                                    "downloads a model: add one with `gezel pull MODEL` (POST "
+                                    "/v1/models/ensure) or `gezel import FILE`.",
                                     name.model.substr(0, kMaxShown), name.provider, near),
                         "model");
 }

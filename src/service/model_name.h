@@ -13,6 +13,8 @@
 namespace gezel::service {
 
 inline constexpr std::string_view kLlamaProvider = "llama-cpp";
+// "discovered:<source>/<id>": a model of another program on this machine.
+inline constexpr std::string_view kDiscoveredPrefix = "discovered:";
 
 struct ModelName {
   std::string provider;

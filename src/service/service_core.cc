@@ -35,7 +35,8 @@ ServiceCore::ServiceCore(ServiceParts parts, ServiceOptions options)
       scanned_(parts_.loop),
       prepared_changed_(parts_.loop),
       stopped_changed_(parts_.loop),
-      background_done_(parts_.loop) {}
+      background_done_(parts_.loop),
+      installs_(*this, parts_.installs) {}
 
 ServiceCore::~ServiceCore() = default;
 
@@ -50,6 +51,7 @@ void ServiceCore::start() {
   if (parts_.pressure) parts_.pressure->start();
   prepare_soon();
   verify_soon();
+  installs_.start();
 }
 
 KnownModels ServiceCore::known() const {
@@ -123,7 +125,7 @@ ModelFacts ServiceCore::facts_of(const ModelName& name) {
 
 asio::awaitable<json::value> ServiceCore::list_models() {
   // A model whose file is back must not be missing for a moment longer: whoever reads the list acts on it.
-  if (!inventory_.unrecognized.empty() && !stopping_) {
+  if ((!inventory_.unrecognized.empty() || scans_done_ < fresh_from_) && !stopping_) {
     co_await refresh();
   } else {
     scan_if_old();
@@ -132,13 +134,16 @@ asio::awaitable<json::value> ServiceCore::list_models() {
   for (const auto& model : inventory_.installed) {
     data.push_back(list_entry(model, facts_of({std::string(kLlamaProvider), model.id})));
   }
-  co_return json::object{{"object", "list"}, {"data", std::move(data)}};
+  co_return json::object{{"object", "list"}, {"data", co_await installs_.with_offers(std::move(data))}};
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::string id) {
   scan_if_old();
-  const auto name = co_await usable_model(std::move(id));
-  if (!name) co_return std::unexpected(name.error());
+  const auto name = co_await usable_model(id);
+  if (!name) {
+    if (auto offer = co_await installs_.offer(std::move(id))) co_return std::move(*offer);
+    co_return std::unexpected(name.error());
+  }
   const auto* model = installed(name->model);
   if (model == nullptr) co_return std::unexpected(unusable(*name));
   // A copy, because the inventory may be another one after the wait.

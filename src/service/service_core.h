@@ -13,6 +13,7 @@
 #include "engine/pool.h"
 #include "engine/wakeup.h"
 #include "replay/store.h"
+#include "service/core_installs.h"
 #include "service/inference_service.h"
 #include "service/model_entry.h"
 #include "service/model_name.h"
@@ -44,8 +45,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   bool stopping() const { return stopping_; }
   // No new work, and what runs on the pool ends soon.
   void begin_stop();
+  Installs& installs() { return installs_; }
 
  private:
+  friend class CoreInstalls;
   // Counts as background work, for which stop() waits, while it lives.
   class Busy {
    public:
@@ -80,7 +83,11 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // The error for a model of the store that cannot be used as it is.
   api::ApiError unusable(const ModelName& name) const;
   // The model a request means, installed and usable; looks at the disk again before it says no.
+  asio::awaitable<api::ApiResult<ModelName>> installed_model(std::string text);
+  // The same, also under an alias of the catalog or as "discovered:..."; the error says how to get it.
   asio::awaitable<api::ApiResult<ModelName>> usable_model(std::string text);
+  // After its files changed: unloads it where nobody uses it, and forgets what was measured.
+  asio::awaitable<void> forget_model(ModelName name);
   ModelFacts facts_of(const ModelName& name);
   // The fingerprint of an installed model's files, or "".
   std::string fingerprint_of(std::string_view id) const;
@@ -101,6 +108,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   models::Inventory inventory_;
   MonotonicTime scanned_at_{};
   std::uint64_t scans_wanted_ = 0, scans_done_ = 0;
+  std::uint64_t fresh_from_ = 0;  // a list waits for this scan
   bool scanning_ = false;
   engine::Wakeup scanned_;
 
@@ -122,6 +130,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   std::shared_ptr<std::atomic<bool>> go_on_ = std::make_shared<std::atomic<bool>>(true);
   int background_ = 0;
   engine::Wakeup background_done_;
+  CoreInstalls installs_;
 };
 
 }  // namespace gezel::service

@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "engine/pressure_watch.h"
 #include "models/store.h"
+#include "service/install_parts.h"
 
 namespace gezel::service {
 
@@ -35,7 +36,8 @@ struct ServiceParts {
   std::shared_ptr<engine::PressureWatch> pressure;  // null: nobody looks
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
-  // Waits until nothing runs on `pool` any more; called when the service goes.
+  std::shared_ptr<InstallParts> installs;  // never null
+  // Waits until nothing runs on `pool` and the threads of `installs` any more; called when the service goes.
   std::function<void()> drain_pool;
 };
 

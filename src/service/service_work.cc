@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "engine/on_pool.h"
-#include "engine/quarantine.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
 #include "prompt/behaviors.h"
@@ -67,16 +66,6 @@ api::ApiError import_error(const Error& error) {
     out.message = error.message;
   }
   return out;
-}
-
-// An import is a fresh start, even of the same file.
-void lift_quarantine(const fs::path& home, const Clock& clock, std::string_view id) {
-  const ModelName name{std::string(kLlamaProvider), std::string(id)};
-  engine::Quarantine quarantine(engine::quarantine_folder(home), clock);
-  if (const auto lifted = quarantine.clear(name.qualified()); !lifted) {
-    log_warn("an imported model stays quarantined",
-             {{"model", name.qualified()}, {"reason", lifted.error().message}});
-  }
 }
 
 }  // namespace
@@ -187,6 +176,25 @@ asio::awaitable<void> ServiceCore::verify_loop() {
 }
 
 asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text) {
+  if (text.starts_with(kDiscoveredPrefix)) co_return co_await installs_.adopt(std::move(text));
+  if (auto meant = installs_.by_alias(text)) co_return std::move(*meant);
+  auto name = co_await installed_model(text);
+  if (!name && name.error().code == "model_not_found")
+    name = co_await installs_.by_catalog(std::move(text), name.error());
+  if (name && installs_.is_removing(name->model)) co_return std::unexpected(model_not_found(*name, known()));
+  co_return name;
+}
+
+asio::awaitable<void> ServiceCore::forget_model(ModelName name) {
+  // An engine that has the old files open is exchanged at its next idle moment; this is one if nobody uses
+  // it.
+  if (engines_.find(name.qualified())) co_await engines_.stop(name.qualified(), false);
+  default_templates_.erase(name.qualified());
+  performance_.erase(name.qualified());
+  planned_.erase(name.qualified());
+}
+
+asio::awaitable<api::ApiResult<ModelName>> ServiceCore::installed_model(std::string text) {
   auto name = resolve_model_name(text, known());
   const auto found = [&] {
     return name && name->provider == kLlamaProvider && installed(name->model) != nullptr;
@@ -268,7 +276,7 @@ asio::awaitable<void> ServiceCore::put_sampled(std::string caller, const ModelNa
 
 asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string model, api::ChatMessage message) {
   if (!replay_ || !message.sampled || stopping_) co_return;
-  const auto name = resolve_model_name(model, known());
+  const auto name = co_await usable_model(std::move(model));
   if (!name) co_return;
   replay::Answer answer;
   answer.content = std::move(message.content);
@@ -286,12 +294,11 @@ asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string mo
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::stop_model(std::string model, bool force) {
-  const auto name = resolve_model_name(model, known());
-  if (!name) co_return std::unexpected(name.error());
+  auto name = resolve_model_name(model, known());
   // A loaded model can be unloaded even when its files are gone.
-  if (!engines_.find(name->qualified())) {
-    const auto usable = co_await usable_model(model);
-    if (!usable) co_return std::unexpected(usable.error());
+  if (!name || !engines_.find(name->qualified())) {
+    name = co_await usable_model(model);
+    if (!name) co_return std::unexpected(name.error());
   }
   facts_of(*name);  // what it measured is kept
   const auto outcome = co_await engines_.stop(name->qualified(), force);
@@ -315,12 +322,7 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::import_model(json::obj
   }
   co_await refresh();
   verify_soon();
-  // An engine that has the old files open is exchanged at its next idle moment; this is one if nobody uses
-  // it.
-  const ModelName name{std::string(kLlamaProvider), model->id};
-  if (engines_.find(name.qualified())) co_await engines_.stop(name.qualified(), false);
-  default_templates_.erase(name.qualified());
-  performance_.erase(name.qualified());
+  co_await forget_model({std::string(kLlamaProvider), model->id});
   co_return json::object{{"model", import_entry(*model)}};
 }
 
@@ -350,6 +352,7 @@ void ServiceCore::begin_stop() {
   stopping_ = true;
   go_on_->store(false);
   if (parts_.pressure) parts_.pressure->stop();
+  installs_.begin_stop();
   prepared_changed_.notify();
 }
 

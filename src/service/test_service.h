@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "models/install_test_support.h"
 #include "models/test_home.h"
 #include "service/inference_service.h"
 #include "service/service_parts.h"
@@ -71,6 +72,10 @@ class ServiceTest : public models::testing::StoreTest {
     options.home = home.path();
     options.version = "1.2.3";
     const asio::any_io_executor executor = loop.get_executor();
+    installs->downloads = installs->questions = executor;
+    installs->catalog = std::make_shared<const catalog::Catalog>(
+        catalog::CatalogOptions{.user_folder = home.path() / "catalog", .bundled = {}});
+    installs->transfers = std::shared_ptr<const downloads::Transfers>(std::shared_ptr<void>(), &transfers);
     service = InferenceService::create(
         ServiceParts{.keep_alive = nullptr,
                      .loop = executor,
@@ -82,6 +87,7 @@ class ServiceTest : public models::testing::StoreTest {
                        return std::make_unique<FakeEngine>(engine_of(id));
                      },
                      .reap_orphans = std::move(reap_orphans),
+                     .installs = installs,
                      .drain_pool = {}},
         options);
   }
@@ -138,6 +144,12 @@ class ServiceTest : public models::testing::StoreTest {
 
   asio::io_context loop{1};
   ServiceOptions options;
+  // Downloads come from memory, by the last segment of the address.
+  models::testing::MemoryClient client;
+  downloads::testing::SharedClock waiting_clock;
+  downloads::testing::FakeWaiter waiter{waiting_clock};
+  downloads::Transfers transfers{client, waiter, entropy};
+  std::shared_ptr<InstallParts> installs = std::make_shared<InstallParts>();
   std::map<std::string, std::shared_ptr<FakeState>> engines;
   std::unique_ptr<InferenceService> service;
 };

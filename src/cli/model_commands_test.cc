@@ -1,0 +1,206 @@
+// pull, rm and the lists of `models`, against a daemon that answers from a script.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "cli/exit_codes.h"
+#include "cli/fake_daemon.h"
+#include "gguf/test_file.h"
+#include "models/store.h"
+
+namespace gezel::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::string_view kStarted = R"({"status":"downloading","model_id":"llama-cpp:m","job_id":"j1"})";
+
+// Health, ensure, and the events of its job.
+FakeDaemon::Answer pulling(std::vector<std::string> events, std::string ensured = std::string(kStarted),
+                           int status = 202) {
+  return [=](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    if (request.target == "/v1/models/ensure") return {json_reply(status, ensured)};
+    if (request.target == "/v1/models/ensure/j1/events") return event_reply(events);
+    if (request.target == "/api/llama-cpp/models/m/install") return event_reply(events);
+    return {json_reply(404, R"({"error":"not_found","message":"no such path"})")};
+  };
+}
+
+const std::vector<std::string> kInstalled{
+    R"({"type":"progress","jobId":"j1","modelId":"llama-cpp:m","bytesWrittenAll":1048576,"totalBytesAll":2097152})",
+    R"({"type":"verifying","jobId":"j1","modelId":"llama-cpp:m","file":"m.gguf"})",
+    R"({"type":"done","jobId":"j1","modelId":"llama-cpp:m","warning":"The disk is nearly full."})"};
+
+TEST(Pull, ShowsTheInstallAndPrintsTheId) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m"}), kOk);
+  EXPECT_EQ(world.out.str(), "m\n");
+  EXPECT_THAT(world.err.str(), AllOf(HasSubstr(" 50 %  1.0 MiB of 2.0 MiB"), HasSubstr("SHA-256 of m.gguf"),
+                                     HasSubstr("nearly full"), HasSubstr("gezel run m")));
+  EXPECT_EQ(daemon.seen()[1].body, R"({"model":"llama-cpp:m"})");
+}
+
+TEST(Pull, TakesQualifiedIdsAndRepositoriesAsTheyAre) {
+  for (const auto& [argument, asked] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"llama-cpp:m", "llama-cpp:m"},
+                                                                  {"llama-cpp/m", "llama-cpp:m"},
+                                                                  {"hf:org/repo:Q8_0", "hf:org/repo:Q8_0"}}) {
+    FakeDaemon daemon(pulling(kInstalled));
+    TestWorld world;
+    world.point_to(daemon);
+    EXPECT_EQ(world.run({"pull", argument}), kOk);
+    EXPECT_EQ(daemon.seen()[1].body, to_json(json::object{{"model", asked}}));
+  }
+}
+
+TEST(Pull, JsonIsOneEventALine) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m", "--json"}), kOk);
+  EXPECT_EQ(world.out.str(), kInstalled[0] + "\n" + kInstalled[1] + "\n" + kInstalled[2] + "\n");
+}
+
+TEST(Pull, AnInstalledModelIsNotAnError) {
+  FakeDaemon daemon(pulling({}, R"({"status":"ready","model_id":"llama-cpp:m"})", 200));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m"}), kOk);
+  EXPECT_EQ(world.out.str(), "m\n");
+  EXPECT_THAT(world.err.str(), HasSubstr("installed already"));
+}
+
+TEST(Pull, ErrorsOfTheRequestAndOfTheInstallAreTold) {
+  FakeDaemon refusing(
+      pulling({}, R"({"error":{"code":"unknown_model","message":"\"m\" is not in the catalog"}})", 404));
+  TestWorld world;
+  world.point_to(refusing);
+  EXPECT_NE(world.run({"pull", "m"}), kOk);
+  EXPECT_THAT(world.err.str(), AllOf(HasSubstr("not in the catalog"), HasSubstr("unknown_model")));
+
+  FakeDaemon failing(pulling(
+      {R"({"type":"error","modelId":"llama-cpp:m","error":"The file differs.","code":"hash_mismatch"})"}));
+  TestWorld second;
+  second.point_to(failing);
+  EXPECT_EQ(second.run({"pull", "m"}), kFailure);
+  EXPECT_THAT(second.err.str(), AllOf(HasSubstr("The file differs."), HasSubstr("(hash_mismatch)")));
+}
+
+TEST(Pull, AStreamThatEndsEarlySaysThatItCanGoOn) {
+  FakeDaemon daemon(pulling({kInstalled[0]}));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_NE(world.run({"pull", "m"}), kOk);
+  EXPECT_THAT(world.err.str(), HasSubstr("`gezel pull m` goes on from there"));
+}
+
+TEST(Pull, DetachStartsAndReturns) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m", "--detach"}), kOk);
+  EXPECT_EQ(daemon.seen().size(), 2U);
+}
+
+TEST(Pull, UpdateAsksTheManagementRoute) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m", "--update"}), kOk);
+  EXPECT_EQ(daemon.seen()[1].target, "/api/llama-cpp/models/m/install");
+  EXPECT_EQ(world.run({"pull", "hf:org/repo", "--update"}), kUsage);
+}
+
+TEST(Models, AvailableIsATableWithTheRecommendedMarked) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(200, R"({"data":[{"id":"llama-cpp:here","availability":"available"},
+      {"id":"llama-cpp:m","name":"M","availability":"downloadable","download_bytes":1048576,"context_window":4096,
+       "capabilities":{"tools":true},"fit":{"tier":"fits","label":"in memory"},
+       "recommendation":{"score":80,"recommended":true}}]})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"models", "--available"}), kOk);
+  EXPECT_THAT(world.out.str(),
+              AllOf(HasSubstr("m       1.0 MiB    4,096  yes    in memory        recommended  M"),
+                    Not(HasSubstr("here"))));
+}
+
+TEST(Models, DiscoveredSaysWhatIsUsable) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(200, R"({"models":[
+      {"id":"discovered:ollama/a","importable":true,"sizeBytes":1048576},
+      {"id":"discovered:ollama/b","importable":true,"installedAs":"local-b"},
+      {"id":"discovered:ollama/c","importable":false,"reason":"its file is missing"}]})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"models", "--discovered"}), kOk);
+  EXPECT_THAT(world.out.str(),
+              AllOf(HasSubstr("yes"), HasSubstr("is local-b"), HasSubstr("no: its file is missing")));
+}
+
+class Rm : public ::testing::Test {
+ protected:
+  void import(const std::string& mode) {
+    gguf::testing::TestFile file;
+    file.text("general.architecture", "llama")
+        .u32("llama.context_length", 64)
+        .tensor("token_embd.weight", 64);
+    path = files.write("m.gguf", file.bytes());
+    models::ModelStore store(world.env.home, *world.env.clock, *world.env.entropy);
+    const auto done = store.import({.path = path.string(), .mode = mode, .id = "m"});
+    ASSERT_TRUE(done) << done.error().message;
+  }
+  bool installed() {
+    return models::ModelStore(world.env.home, *world.env.clock, *world.env.entropy).find("m").has_value();
+  }
+  TestWorld world;
+  TestFolder files;
+  fs::path path;
+};
+
+TEST_F(Rm, WithoutADaemonDeletesWhatTheStoreOwns) {
+  import("copy");
+  EXPECT_EQ(world.run({"rm", "llama-cpp:m"}), kOk);
+  EXPECT_THAT(world.err.str(), HasSubstr("deleted the model m"));
+  EXPECT_FALSE(installed());
+}
+
+TEST_F(Rm, AReferenceLosesOnlyItsRegistration) {
+  import("reference");
+  EXPECT_EQ(world.run({"rm", "m"}), kOk);
+  EXPECT_THAT(world.err.str(), HasSubstr(path.string() + " was not touched"));
+  EXPECT_FALSE(installed());
+  EXPECT_TRUE(fs::exists(path));
+}
+
+TEST_F(Rm, ANearMissIsSuggestedAndNothingDeleted) {
+  import("copy");
+  EXPECT_EQ(world.run({"rm", "mm"}), kNoSuchModel);
+  EXPECT_THAT(world.err.str(), HasSubstr("Did you mean m?"));
+  EXPECT_TRUE(installed());
+}
+
+TEST_F(Rm, ADaemonDoesItAndMayRefuse) {
+  import("copy");
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/api/llama-cpp/models/m?force=1") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(409, R"({"error":"model_in_use","message":"it is in use"})")};
+  });
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"rm", "m"}), kFailure);
+  EXPECT_THAT(world.err.str(), HasSubstr("in use"));
+  EXPECT_EQ(daemon.seen()[0].method, "DELETE");
+  EXPECT_EQ(world.run({"rm", "m", "--force"}), kOk);
+}
+
+}  // namespace
+}  // namespace gezel::cli

@@ -1,0 +1,158 @@
+// Handlers of installs, deletions and discovery.
+#include <fmt/format.h>
+
+#include "api/field_reader.h"
+#include "base/json.h"
+#include "http/routes.h"
+#include "http/wire.h"
+
+namespace gezel::http {
+namespace {
+
+constexpr Millis kPing{1'000};
+constexpr std::string_view kPingFrame = "event: ping\ndata:\n\n";
+constexpr std::string_view kEventsEnd = "/events";
+constexpr std::string_view kInstallEnd = "/install";
+
+asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>& result) {
+  if (!result) {
+    co_await call.fail(result.error());
+  } else {
+    co_await call.reply(200, to_json(*result));
+  }
+}
+
+// Spec 60 section 9.4: absent, empty, "0" and "false" are off, anything else is on.
+bool query_flag(const Call& call, std::string_view name) {
+  const auto value = query_value(split_target(call.request.target).query, name);
+  return value && !value->empty() && *value != "0" && *value != "false";
+}
+
+// What stands before `end`; nothing when the path does not end so.
+std::optional<std::string> tail_before(const Call& call, std::string_view end) {
+  if (!call.path_tail.ends_with(end)) return std::nullopt;
+  return call.path_tail.substr(0, call.path_tail.size() - end.size());
+}
+
+api::ApiError no_such_route(const Call& call) {
+  return api::not_found("not_found",
+                        fmt::format("there is no route {} for {}; the routes of a model are "
+                                    "/api/llama-cpp/models/<id> and /api/llama-cpp/models/<id>/install",
+                                    split_target(call.request.target).path, call.request.method));
+}
+
+// Everything so far, then what comes, until the install ends. A client that goes away ends the watching only.
+asio::awaitable<void> stream_events(Call& call, const std::string& job_id) {
+  const auto watched = call.services.inference.installs().watch(job_id);
+  if (!watched) {
+    co_await call.fail(watched.error());
+    co_return;
+  }
+  const auto events = *watched;
+  const auto over = std::make_shared<bool>(false);
+  struct Guard {
+    api::Response& response;
+    ~Guard() { response.on_cancel({}); }
+  } const guard{call.response};
+  call.response.on_cancel([events, over](api::CancelReason) {
+    *over = true;
+    events->wake();
+  });
+  if (!co_await call.response.start_stream(200, {{"content-type", "text/event-stream"},
+                                                 {"cache-control", "no-cache"},
+                                                 {"x-accel-buffering", "no"}}))
+    co_return;
+  const bool only_head = call.request.method == "HEAD";
+  while (!*over && !only_head) {
+    const auto news = co_await events->next(kPing);
+    std::string frames;
+    for (const auto& event : news) frames += fmt::format("data: {}\n\n", event);
+    if (frames.empty() && !events->ended() && !*over) frames = kPingFrame;
+    if (!frames.empty() && !co_await call.response.write(std::move(frames))) co_return;
+    if (events->ended()) break;
+  }
+  co_await call.response.end_stream();
+}
+
+}  // namespace
+
+asio::awaitable<void> ensure_model(Call& call) {
+  const auto body = parse_json(call.request.body);
+  if (!body || !body->is_object()) {
+    co_await call.fail(
+        body ? api::invalid_request("invalid_body", "the body must be a JSON object with \"model\"")
+             : api::invalid_request(body.error().code, body.error().message));
+    co_return;
+  }
+  api::Problems problems;
+  const api::FieldReader fields(body->get_object(), "", problems);
+  const std::string model(fields.string("model").value_or(""));
+  if (!problems.empty()) {
+    co_await call.fail(problems.to_error());
+    co_return;
+  }
+  const auto ensured = co_await call.services.inference.installs().ensure(model, call.caller.allows("ui"));
+  if (!ensured) {
+    co_await call.fail(ensured.error());
+  } else if (ensured->job_id.empty()) {
+    co_await call.reply(200, to_json(json::object{{"status", "ready"}, {"model_id", ensured->model_id}}));
+  } else {
+    co_await call.reply(
+        202, to_json(json::object{
+                 {"status", "downloading"}, {"model_id", ensured->model_id}, {"job_id", ensured->job_id}}));
+  }
+}
+
+asio::awaitable<void> ensure_job(Call& call) {
+  if (const auto job = tail_before(call, kEventsEnd)) {
+    co_await stream_events(call, *job);
+  } else {
+    co_await reply_result(call, call.services.inference.installs().job(call.path_tail));
+  }
+}
+
+asio::awaitable<void> installed_models(Call& call) {
+  co_await call.reply(200, to_json(co_await call.services.inference.installs().installed()));
+}
+
+asio::awaitable<void> incomplete_models(Call& call) {
+  co_await call.reply(200, to_json(co_await call.services.inference.installs().incomplete()));
+}
+
+asio::awaitable<void> active_installs(Call& call) {
+  co_await call.reply(200, to_json(call.services.inference.installs().active()));
+}
+
+asio::awaitable<void> install_model(Call& call) {
+  auto id = tail_before(call, kInstallEnd);
+  if (!id) {
+    co_await call.fail(no_such_route(call));
+    co_return;
+  }
+  const auto started = co_await call.services.inference.installs().install(
+      {.id = std::move(*id),
+       .skip_sha = query_flag(call, "skipSha"),
+       .include_projector = query_flag(call, "includeMmproj")});
+  if (!started) {
+    co_await call.fail(started.error());
+  } else {
+    co_await stream_events(call, started->job_id);
+  }
+}
+
+asio::awaitable<void> delete_model(Call& call) {
+  if (const auto id = tail_before(call, kInstallEnd)) {
+    co_await call.reply(200, to_json(call.services.inference.installs().cancel(*id)));
+  } else {
+    co_await reply_result(
+        call, co_await call.services.inference.installs().remove(call.path_tail, query_flag(call, "force")));
+  }
+}
+
+asio::awaitable<void> discovered_models(Call& call) {
+  const auto source = query_value(split_target(call.request.target).query, "source");
+  co_await call.reply(200,
+                      to_json(co_await call.services.inference.installs().discovered(source.value_or(""))));
+}
+
+}  // namespace gezel::http

@@ -1,0 +1,104 @@
+// service/core_installs.h
+//
+// ServiceCore's part of installing, finding and deleting models. Lives in the core and as long; everything
+// but the closures given to a pool runs on the event loop, and those use the store, the catalog and what
+// InstallParts brings, never other state.
+#pragma once
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/wakeup.h"
+#include "models/install_jobs.h"
+#include "service/install_parts.h"
+#include "service/installs.h"
+#include "service/model_name.h"
+#include "service/shelf.h"
+
+namespace gezel::service {
+
+class ServiceCore;
+
+class CoreInstalls final : public Installs {
+ public:
+  CoreInstalls(ServiceCore& core, std::shared_ptr<InstallParts> parts);
+  ~CoreInstalls() override;
+
+  void start();       // background work
+  void begin_stop();  // cancels every install; what arrived stays
+
+  asio::awaitable<api::ApiResult<EnsuredModel>> ensure(std::string model, bool allow_hub) override;
+  asio::awaitable<api::ApiResult<EnsuredModel>> install(InstallRequest request) override;
+  api::ApiResult<json::value> job(const std::string& job_id) override;
+  api::ApiResult<std::shared_ptr<InstallEvents>> watch(const std::string& job_id) override;
+  json::value cancel(const std::string& id) override;
+  json::value active() const override;
+  asio::awaitable<json::value> installed() override;
+  asio::awaitable<json::value> incomplete() override;
+  asio::awaitable<api::ApiResult<json::value>> remove(std::string id, bool force) override;
+  asio::awaitable<json::value> discovered(std::string source) override;
+
+  // For the list of models: capabilities of installed ones, then discovered models, aliases, and what can be
+  // downloaded. From what was last seen, looked at again in the background.
+  asio::awaitable<json::array> with_offers(json::array installed);
+  // The entry of a model that is not installed but could be; nothing when there is none.
+  asio::awaitable<std::optional<json::object>> offer(std::string id);
+
+  // "discovered:<source>/<id>": registered by reference the first time.
+  asio::awaitable<api::ApiResult<ModelName>> adopt(std::string text);
+  // The installed model that the catalog, as last seen, has the name as an alias of.
+  std::optional<ModelName> by_alias(std::string_view text) const;
+  // For a name that means nothing installed: the installed model it is an alias of, else `otherwise`, which
+  // says how to get the model where the catalog has it.
+  asio::awaitable<api::ApiResult<ModelName>> by_catalog(std::string text, api::ApiError otherwise);
+  bool is_removing(const std::string& id) const { return removing_.contains(id); }
+
+ private:
+  class Events;
+  struct Found {
+    models::DiscoveredModel row;
+    fs::path real;  // where its first file really is
+  };
+
+  api::ApiResult<EnsuredModel> start_job(models::InstallPlan plan, bool skip_sha);
+  asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_hub(std::string text);
+  void before_done();
+  asio::awaitable<void> after_install(std::string id);
+
+  asio::awaitable<void> arrange();
+  void arrange_if_old();
+  asio::awaitable<void> look_around();
+  void look_around_if_old(Millis age);
+  const Found* find_discovered(std::string_view source, std::string_view id) const;
+  std::string installed_as(
+      const Found& found) const;  // the id of the installed model of that file, "" = none
+
+  ServiceCore& core_;
+  const std::shared_ptr<InstallParts> parts_;
+  models::InstallJobs jobs_;
+  // Ends questions to a hub, and waiting on the pool.
+  const std::shared_ptr<downloads::Cancellation> stopped_ = std::make_shared<downloads::Cancellation>();
+
+  std::optional<Shelf> shelf_;
+  MonotonicTime arranged_at_{};
+  bool arranging_ = false;
+  engine::Wakeup arranged_;
+
+  std::vector<Found> found_;
+  std::optional<MonotonicTime> looked_at_;
+  bool looking_ = false;
+  engine::Wakeup looked_;
+
+  std::set<std::string> removing_;
+  bool adopting_ = false;
+  engine::Wakeup adopted_;
+};
+
+// An install is a fresh start, even of the same file.
+void lift_quarantine(const fs::path& home, const Clock& clock, std::string_view id);
+
+}  // namespace gezel::service

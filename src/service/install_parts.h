@@ -1,0 +1,49 @@
+// service/install_parts.h
+//
+// The world of installs, for a service: where models come from and the threads that wait for the network. A
+// test brings fakes.
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "capacity/profile.h"
+#include "catalog/catalog.h"
+#include "downloads/transfer.h"
+#include "models/discovery.h"
+#include "models/plan.h"
+#include "service/install_settings.h"
+
+namespace gezel::service {
+
+struct InstallParts {
+  // What the rest refers to.
+  std::shared_ptr<void> keep_alive;
+  // One thread for each install that may run at the same time; the others wait their turn.
+  boost::asio::any_io_executor downloads;
+  // Short questions to a hub, which must not wait behind downloads.
+  boost::asio::any_io_executor questions;
+  std::shared_ptr<const catalog::Catalog> catalog;
+  std::shared_ptr<const downloads::Transfers> transfers;
+  models::Hub hub;
+  downloads::AccessToken token;
+  catalog::Host host;
+  // What is rated against; nothing where memory cannot be read. Blocking.
+  std::function<std::optional<capacity::MemoryProfile>()> profile;
+  // Models of other programs. Blocking; empty = not looked for.
+  std::function<std::vector<models::DiscoveredModel>()> discover;
+  // Waits until nothing runs on these threads any more.
+  std::function<void()> drain;
+};
+
+// Those of a daemon. `home` holds the user's catalog. `settings` passed check_addresses().
+std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& home,
+                                                 const InstallSettings& settings,
+                                                 std::optional<Bytes> memory_budget,
+                                                 const std::string& version, const Clock& clock,
+                                                 Entropy& entropy);
+
+}  // namespace gezel::service

@@ -1,0 +1,64 @@
+// service/installs.h
+//
+// Where models come from, for the routes of spec 60 sections 9, 12, 13 and 17: installs and who watches them,
+// deletion, and what other programs have. On the event loop, like InferenceService.
+#pragma once
+#include <boost/asio/awaitable.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/error.h"
+#include "base/clock.h"
+#include "base/json.h"
+
+namespace gezel::service {
+
+namespace asio = boost::asio;
+
+// One watcher of an install. Letting go of it ends the watching and nothing else.
+class InstallEvents {
+ public:
+  virtual ~InstallEvents() = default;
+  // What happened since the last call (at first: since the install began), as JSON texts in order. Waits for
+  // it at most `silence`; empty = nothing came, or woken. A slow caller misses progress, never a change of
+  // state.
+  virtual asio::awaitable<std::vector<std::string>> next(Millis silence) = 0;
+  virtual bool ended() const = 0;  // the last event was returned
+  virtual void wake() = 0;         // ends the wait of next()
+};
+
+struct EnsuredModel {
+  std::string model_id;  // qualified
+  std::string job_id;    // "" = it is installed
+};
+
+struct InstallRequest {
+  std::string id;
+  bool skip_sha = false, include_projector = false;
+};
+
+class Installs {
+ public:
+  virtual ~Installs() = default;
+
+  // Section 9.1. `allow_hub`: whether "hf:..." may be named. Errors of sections 9.1 and 19, those of
+  // resolve_hub(), `too_many_installs`.
+  virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(std::string model, bool allow_hub) = 0;
+  // Also for an installed model, which is then brought up to date. Joins a running install. Its job id.
+  virtual asio::awaitable<api::ApiResult<EnsuredModel>> install(InstallRequest request) = 0;
+  virtual api::ApiResult<json::value> job(const std::string& job_id) = 0;  // error `job_not_found`
+  virtual api::ApiResult<std::shared_ptr<InstallEvents>> watch(const std::string& job_id) = 0;
+  virtual json::value cancel(const std::string& id) = 0;  // {aborted}
+  virtual json::value active() const = 0;                 // {installs:[...]}
+
+  virtual asio::awaitable<json::value> installed() = 0;   // {models:[...], unrecognized:[...]}
+  virtual asio::awaitable<json::value> incomplete() = 0;  // {incomplete:[...]}
+  // Section 13. Errors: invalid-model-id, model_not_installed, model_in_use, install_in_progress,
+  // model_locked.
+  virtual asio::awaitable<api::ApiResult<json::value>> remove(std::string id, bool force) = 0;
+  // {models:[...]} of a source, "" = all.
+  virtual asio::awaitable<json::value> discovered(std::string source) = 0;
+};
+
+}  // namespace gezel::service
