@@ -144,6 +144,22 @@ TEST(Formats, AcceptAtLeastWhatTheConstraintsWrite) {
   }
 }
 
+// These the library does not know; a pattern stands for each.
+TEST(Formats, ThoseWrittenAsPatternsAreEnforced) {
+  const struct {
+    const char *format, *right, *wrong;
+  } rows[] = {{"uri-reference", "\"../a/b?x=1#top\"", "\"Water Level\""},
+              {"uri-reference", "\"https://a.example/%20\"", "\"1:2\""},
+              {"uri-template", "\"/users/{id}/x\"", "\"/users/{id\""},
+              {"json-pointer", "\"/a~1b/0\"", "\"a/b\""},
+              {"relative-json-pointer", "\"1/a\"", "\"01/a\""}};
+  for (const auto& row : rows) {
+    const auto matcher = testing::of_value(json::object{{"type", "string"}, {"format", row.format}});
+    EXPECT_TRUE(testing::accepts(matcher, row.right)) << row.format << " " << row.right;
+    EXPECT_FALSE(testing::accepts(matcher, row.wrong)) << row.format << " " << row.wrong;
+  }
+}
+
 TEST(Formats, KnowRightFromWrong) {
   for (const auto& row : table("formats.jsonl")) {
     const auto format = string_or(row, "format");
