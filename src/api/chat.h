@@ -65,8 +65,8 @@ struct ChatMessage {
   std::string content;
   std::optional<std::string> reasoning;  // where the client asked for it
   std::vector<Call> calls;
-  // All that the model wrote, for when the conversation comes back. Only with calls; unset: it is not known where
-  // reasoning ended.
+  // All that the model wrote, for when the conversation comes back. Only with calls; unset: it is not known
+  // where reasoning ended.
   std::optional<prompt::Sampled> sampled;
   // --- `x_gezel`: what the client should know about an answer that was given all the same
   std::vector<std::string> warnings;
@@ -95,8 +95,8 @@ class ChatFrames {
   // time_ms}.
   std::string progress(const engine::Progress& progress, std::int64_t cached_tokens,
                        std::int64_t time_ms) const;
-  // With `timings`, and `x_gezel` where there is anything to say. Of the message only that is used, and whether
-  // it has calls.
+  // With `timings`, and `x_gezel` where there is anything to say. Of the message only that is used, and
+  // whether it has calls.
   std::string finish(const engine::Done& done, const ChatMessage& message) const;
   std::string usage(const engine::Done& done) const;  // only with include_usage: choices [], usage
 

@@ -194,7 +194,8 @@ std::string ChatFrames::call(int index, std::string_view id, std::string_view na
 }
 
 std::string ChatFrames::call_arguments(int index, std::string_view text) const {
-  std::string choice = fmt::format(R"("delta":{{"tool_calls":[{{"index":{},"function":{{"arguments":)", index);
+  std::string choice =
+      fmt::format(R"("delta":{{"tool_calls":[{{"index":{},"function":{{"arguments":)", index);
   append_json_string(choice, text);
   choice.append("}}]}").append(kNoFinish);
   return frame(choice);
@@ -212,7 +213,8 @@ std::string ChatFrames::finish(const engine::Done& done, const ChatMessage& mess
   append_timings(extra, done.timings);
   append_notes(extra, done, message);
   return frame(
-      fmt::format(R"("delta":{{}},"finish_reason":"{}")", reason_name(done.reason, !message.calls.empty())), extra);
+      fmt::format(R"("delta":{{}},"finish_reason":"{}")", reason_name(done.reason, !message.calls.empty())),
+      extra);
 }
 
 std::string ChatFrames::usage(const engine::Done& done) const {

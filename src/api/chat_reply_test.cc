@@ -38,7 +38,8 @@ engine::Done make_done() {
 
 TEST(ChatFrames, ShareTheirHead) {
   const ChatFrames frames(make_head());
-  for (const auto& frame : {frames.opener(), frames.content("x", {}, false), frames.finish(make_done(), {})}) {
+  for (const auto& frame :
+       {frames.opener(), frames.content("x", {}, false), frames.finish(make_done(), {})}) {
     const auto chunk = event(frame);
     EXPECT_EQ(chunk.at("id"), "chatcmpl-1");
     EXPECT_EQ(chunk.at("created"), 1700000000);
@@ -165,13 +166,13 @@ TEST(ChatReplies, EndWithToolCallsWhateverTheEngineSays) {
   const auto whole = parse_json(chat_completion(make_head(), message, {}, false, make_done()));
   ASSERT_TRUE(whole);
   EXPECT_EQ(whole->at("choices").at(0).at("finish_reason"), "tool_calls");
-  EXPECT_EQ(
-      to_json(whole->at("choices").at(0).at("message").at("tool_calls")),
-      R"([{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"a\":1}"}}])");
+  EXPECT_EQ(to_json(whole->at("choices").at(0).at("message").at("tool_calls")),
+            R"([{"id":"call_a","type":"function","function":{"name":"add","arguments":"{\"a\":1}"}}])");
 }
 
 TEST(ChatCompletion, HoldsEverythingOfOneReply) {
-  const auto parsed = parse_json(chat_completion(make_head(), ChatMessage{.content = "hello\n"}, {}, false, make_done()));
+  const auto parsed =
+      parse_json(chat_completion(make_head(), ChatMessage{.content = "hello\n"}, {}, false, make_done()));
   ASSERT_TRUE(parsed);
   const auto& reply = parsed->as_object();
   EXPECT_EQ(reply.at("object"), "chat.completion");

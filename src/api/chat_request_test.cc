@@ -47,7 +47,8 @@ std::string describe_choice(const prompt::GenerateRequest& generate) {
 
 std::string describe(const prompt::OutputFormat& format) {
   constexpr std::string_view kNames[] = {"text", "json_object", "json_schema", "regex", "lark", "gbnf"};
-  return std::string(kNames[static_cast<int>(format.kind)]) + (format.definition.empty() ? "" : " " + format.definition);
+  return std::string(kNames[static_cast<int>(format.kind)]) +
+         (format.definition.empty() ? "" : " " + format.definition);
 }
 
 json::object describe(const prompt::SamplingOptions& sampling) {

@@ -34,7 +34,8 @@ std::optional<turn::Source> source_named(std::string_view name) {
 }
 
 bool about_calls(const turn::Event& event) {
-  return std::holds_alternative<turn::CallBegin>(event) || std::holds_alternative<turn::CallArgumentsDelta>(event) ||
+  return std::holds_alternative<turn::CallBegin>(event) ||
+         std::holds_alternative<turn::CallArgumentsDelta>(event) ||
          std::holds_alternative<turn::CallEnd>(event);
 }
 
@@ -48,7 +49,8 @@ ApiError call_not_produced() {
   error.status = 502;
   error.type = "server_error";
   error.code = "tool_call_required_not_produced";
-  error.message = "tool_choice demands a call, and the model made none that could be read; try again or use \"auto\"";
+  error.message =
+      "tool_choice demands a call, and the model made none that could be read; try again or use \"auto\"";
   error.param = "tool_choice";
   return error;
 }
@@ -111,7 +113,8 @@ turn::Events ChatTurn::feed(std::string_view text) {
   if (!tools_.empty()) raw_ += text;
   // Whether a call needs no repair is known when it is complete.
   if (policy_ == prompt::ToolPolicy::strict) std::erase_if(events, about_calls);
-  if (!include_reasoning_) std::erase_if(events, [](const auto& e) { return std::holds_alternative<turn::ReasoningDelta>(e); });
+  if (!include_reasoning_)
+    std::erase_if(events, [](const auto& e) { return std::holds_alternative<turn::ReasoningDelta>(e); });
   return events;
 }
 
@@ -145,7 +148,8 @@ std::optional<prompt::Sampled> ChatTurn::sampled(bool reasoned) {
     const auto end = std::ranges::find(boundaries, false, &turn::ReasoningTracker::Boundary::inside);
     if (end == boundaries.end()) return std::nullopt;
     out.reasoning_bytes = end->by_call ? end->begin : end->end;
-    while (out.reasoning_bytes < raw_.size() && (raw_[out.reasoning_bytes] == '\n' || raw_[out.reasoning_bytes] == ' '))
+    while (out.reasoning_bytes < raw_.size() &&
+           (raw_[out.reasoning_bytes] == '\n' || raw_[out.reasoning_bytes] == ' '))
       ++out.reasoning_bytes;
   }
   out.text = std::move(raw_);
@@ -154,8 +158,8 @@ std::optional<prompt::Sampled> ChatTurn::sampled(bool reasoned) {
 
 ChatTurn::Finished ChatTurn::finish(const engine::Done& done) {
   if (!parser_) start({});
-  auto [events, message] = parser_->finish(done.reason == engine::FinishReason::length ? turn::FinishReason::length
-                                                                                       : turn::FinishReason::stop);
+  auto [events, message] = parser_->finish(
+      done.reason == engine::FinishReason::length ? turn::FinishReason::length : turn::FinishReason::stop);
   Finished out;
   out.events = std::move(events);
   if (!include_reasoning_)
@@ -165,11 +169,12 @@ ChatTurn::Finished ChatTurn::finish(const engine::Done& done) {
   out.message.content = std::move(message.content);
   if (include_reasoning_ && !message.reasoning.empty()) out.message.reasoning = std::move(message.reasoning);
   for (auto& call : message.calls) {
-    out.message.calls.push_back(
-        {std::move(call.id), std::move(call.name), std::move(call.arguments_text), std::move(call.engine_id)});
+    out.message.calls.push_back({std::move(call.id), std::move(call.name), std::move(call.arguments_text),
+                                 std::move(call.engine_id)});
   }
   if (!out.message.calls.empty()) out.message.sampled = sampled(reasoned);
-  for (auto& lost : message.unparsed) out.message.unparsed.push_back({std::move(lost.name), std::move(lost.text)});
+  for (auto& lost : message.unparsed)
+    out.message.unparsed.push_back({std::move(lost.name), std::move(lost.text)});
   out.message.repairs = std::move(message.repairs);
   if (asked_for_tuning_profile_ || !tuning_profile_.empty())
     out.message.tuning_profile = std::move(tuning_profile_);

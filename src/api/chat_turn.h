@@ -1,7 +1,7 @@
 // api/chat_turn.h
 //
-// One answer between the engine and the client: what the model writes becomes reasoning, content and tool calls
-// (turn/parser.h) under what the request asked for. Pure.
+// One answer between the engine and the client: what the model writes becomes reasoning, content and tool
+// calls (turn/parser.h) under what the request asked for. Pure.
 #pragma once
 #include <memory>
 #include <optional>
@@ -19,7 +19,8 @@ namespace gezel::api {
 
 class ChatTurn {
  public:
-  // `entropy` makes the ids of calls and must outlive this. `warnings` of check_constraints() go into the reply.
+  // `entropy` makes the ids of calls and must outlive this. `warnings` of check_constraints() go into the
+  // reply.
   ChatTurn(const ChatRequest& request, std::vector<std::string> warnings, Entropy& entropy);
   ~ChatTurn();
 

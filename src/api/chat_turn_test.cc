@@ -11,12 +11,14 @@ class ChatTurnTest : public testing::Test {
   ChatMessage answer(std::string_view text, engine::Started started = {}) {
     ChatTurn turn(request, {}, entropy);
     turn.start(started);
-    for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(text.size(), 5))) turn.feed(text.substr(0, 5));
+    for (; !text.empty(); text.remove_prefix(std::min<std::size_t>(text.size(), 5)))
+      turn.feed(text.substr(0, 5));
     return turn.finish({}).message;
   }
   ChatTurnTest() {
     request.generate.tools = {
-        {"look", R"({"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}})"}};
+        {"look",
+         R"({"type":"function","function":{"name":"look","parameters":{"type":"object","properties":{}}}})"}};
   }
   ChatRequest request;
   SystemEntropy entropy;
@@ -38,8 +40,8 @@ TEST_F(ChatTurnTest, WhereReasoningEndedIsKeptToo) {
     std::string reasoning;
     bool open;
   };
-  for (const auto& [reasoning, open] : {Case{"<think>Hm.</think>\n\n", false}, Case{"Hm.</think>\n", true},
-                                        Case{"<think>\nHm.\n", false}}) {
+  for (const auto& [reasoning, open] :
+       {Case{"<think>Hm.</think>\n\n", false}, Case{"Hm.</think>\n", true}, Case{"<think>\nHm.\n", false}}) {
     engine::Started started;
     started.reasoning_open = open;
     started.splits_reasoning = true;
@@ -67,8 +69,9 @@ TEST_F(ChatTurnTest, AnAnswerWithoutCallsIsNotKept) {
 }
 
 TEST_F(ChatTurnTest, TheModelsOwnIdStaysBesideTheCall) {
-  const auto message = answer("<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{}"
-                              "<|tool_call_end|><|tool_calls_section_end|>");
+  const auto message = answer(
+      "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{}"
+      "<|tool_call_end|><|tool_calls_section_end|>");
   ASSERT_EQ(message.calls.size(), 1u);
   EXPECT_TRUE(message.calls[0].id.starts_with("call_"));
   EXPECT_EQ(message.calls[0].engine_id, "functions.look:0");

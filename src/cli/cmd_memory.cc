@@ -17,20 +17,19 @@ namespace {
 constexpr std::size_t kBarWidth = 50;
 
 constexpr std::array kMemoryFlags{Flag{.name = "--json", .help = "print what the daemon says as JSON"}};
-constexpr std::array kFitFlags{
-    Flag{.name = "--ctx",
-         .kind = Flag::Kind::integer,
-         .value = "TOKENS",
-         .help = "the context window to plan for; default: the longest that fits",
-         .low = 1,
-         .high = 134'217'728},
-    Flag{.name = "--slots",
-         .kind = Flag::Kind::integer,
-         .value = "N",
-         .help = "how many requests are to be answered at the same time",
-         .low = 1,
-         .high = 64},
-    Flag{.name = "--json", .help = "print what the daemon says as JSON"}};
+constexpr std::array kFitFlags{Flag{.name = "--ctx",
+                                    .kind = Flag::Kind::integer,
+                                    .value = "TOKENS",
+                                    .help = "the context window to plan for; default: the longest that fits",
+                                    .low = 1,
+                                    .high = 134'217'728},
+                               Flag{.name = "--slots",
+                                    .kind = Flag::Kind::integer,
+                                    .value = "N",
+                                    .help = "how many requests are to be answered at the same time",
+                                    .low = 1,
+                                    .high = 64},
+                               Flag{.name = "--json", .help = "print what the daemon says as JSON"}};
 constexpr std::array kFitPositionals{
     Positional{.name = "MODEL", .help = "the model to plan for", .completes = Completes::model}};
 
@@ -52,10 +51,12 @@ std::string bar(Bytes share, Bytes whole) {
 std::string url_encode(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-                       c == '_' || c == '.' || c == ':';
-    if (plain) out += c;
-    else out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || c == '.' || c == ':';
+    if (plain)
+      out += c;
+    else
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return out;
 }
@@ -95,8 +96,10 @@ int run_memory(Environment& env, const Arguments& arguments) {
       const auto& held = held_value.as_object();
       add_row(rows, "    " + string_or(held, "key"), bytes_or_0(held, "total"), total);
       for (const auto* part : {"weights", "repack", "kv", "compute", "cache"})
-        if (const Bytes bytes = bytes_or_0(held, part)) add_row(rows, fmt::format("      {}", part), bytes, total);
-      if (const Bytes measured = bytes_or_0(held, "measured")) add_row(rows, "      measured", measured, total);
+        if (const Bytes bytes = bytes_or_0(held, part))
+          add_row(rows, fmt::format("      {}", part), bytes, total);
+      if (const Bytes measured = bytes_or_0(held, "measured"))
+        add_row(rows, "      measured", measured, total);
     }
   }
   print_rows(env, rows);
@@ -135,30 +138,30 @@ int run_fit(Environment& env, const Arguments& arguments) {
 
 }  // namespace
 
-constexpr Command kMemory{
-    .name = "memory",
-    .summary = "show what models may take of this machine's memory, and what they hold",
-    .description =
-        "Every loaded or loading model has a reservation; its parts add up to it. `measured` is what the process was "
-        "seen to hold.",
-    .examples =
-        "gezel memory  # a bar for every part\n"
-        "gezel memory --json | jq '.pools[0]'  # the figures",
-    .positionals = {},
-    .flags = kMemoryFlags,
-    .run = run_memory};
+constexpr Command kMemory{.name = "memory",
+                          .summary = "show what models may take of this machine's memory, and what they hold",
+                          .description =
+                              "Every loaded or loading model has a reservation; its parts add up to it. "
+                              "`measured` is what the process was "
+                              "seen to hold.",
+                          .examples =
+                              "gezel memory  # a bar for every part\n"
+                              "gezel memory --json | jq '.pools[0]'  # the figures",
+                          .positionals = {},
+                          .flags = kMemoryFlags,
+                          .run = run_memory};
 
-constexpr Command kFit{
-    .name = "fit",
-    .summary = "say whether a model fits, with which window, and why",
-    .description =
-        "Plans a load without making it: the answer is what the next request would get. Exit code 1 when it does not "
-        "fit.",
-    .examples =
-        "gezel fit smollm2-135m-instruct  # the longest window that fits\n"
-        "gezel fit gemma3-270m --ctx 32768 --slots 2  # what that would take",
-    .positionals = kFitPositionals,
-    .flags = kFitFlags,
-    .run = run_fit};
+constexpr Command kFit{.name = "fit",
+                       .summary = "say whether a model fits, with which window, and why",
+                       .description =
+                           "Plans a load without making it: the answer is what the next request would get. "
+                           "Exit code 1 when it does not "
+                           "fit.",
+                       .examples =
+                           "gezel fit smollm2-135m-instruct  # the longest window that fits\n"
+                           "gezel fit gemma3-270m --ctx 32768 --slots 2  # what that would take",
+                       .positionals = kFitPositionals,
+                       .flags = kFitFlags,
+                       .run = run_fit};
 
 }  // namespace gezel::cli

@@ -50,11 +50,13 @@ constexpr std::array kFlags{
          .help = "whether flash attention is used (unset: whatever is faster here)",
          .choices = "on|off",
          .completes = Completes::choice},
-    Flag{.name = "--kv-type",
-         .kind = Flag::Kind::text,
-         .help = "element type of the KV cache (unset: f16); q8_0 takes half the memory and needs flash attention",
-         .choices = "f16|q8_0",
-         .completes = Completes::choice},
+    Flag{
+        .name = "--kv-type",
+        .kind = Flag::Kind::text,
+        .help =
+            "element type of the KV cache (unset: f16); q8_0 takes half the memory and needs flash attention",
+        .choices = "f16|q8_0",
+        .completes = Completes::choice},
     Flag{.name = "--target-itl",
          .kind = Flag::Kind::integer,
          .value = "MS",
@@ -68,9 +70,11 @@ constexpr std::array kFlags{
          .value = "SECONDS",
          .help = "unload a model that nobody used for so long; 0 = never (unset: 300)",
          .high = 31'536'000},
-    Flag{.name = "--no-replay-store",
-         .help = "do not keep what models wrote for their tool calls; conversations with calls then reuse less of "
-                 "what was computed"},
+    Flag{
+        .name = "--no-replay-store",
+        .help =
+            "do not keep what models wrote for their tool calls; conversations with calls then reuse less of "
+            "what was computed"},
     Flag{.name = "--log-format",
          .kind = Flag::Kind::text,
          .help = "how the log is written (unset: text on a terminal, json otherwise)",
@@ -147,11 +151,13 @@ int run(Environment& env, const Arguments& arguments) {
   options.service.target_itl_ms = *target_itl_ms;
   options.service.memory_budget = capacity::parse_gib(env.capacity_budget_gb);
   if (!env.capacity_budget_gb.empty() && !options.service.memory_budget)
-    print_note(env, fmt::format("GEZEL_CAPACITY_BUDGET_GB is '{}', which is no positive number of GiB; it is ignored",
-                                env.capacity_budget_gb));
+    print_note(env, fmt::format(
+                        "GEZEL_CAPACITY_BUDGET_GB is '{}', which is no positive number of GiB; it is ignored",
+                        env.capacity_budget_gb));
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
                                prompt::read_id_list(env.remove_behaviors)};
-  if (arguments.has("--kv-type")) options.service.kv_type = capacity::parse_kv_type(arguments.text("--kv-type"));
+  if (arguments.has("--kv-type"))
+    options.service.kv_type = capacity::parse_kv_type(arguments.text("--kv-type"));
   if (arguments.has("--flash-attn")) options.service.flash_attention = arguments.text("--flash-attn") == "on";
   if (const auto seconds = arguments.integer("--idle-timeout"))
     options.service.idle_timeout = Millis(*seconds * 1'000);

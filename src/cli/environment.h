@@ -19,11 +19,11 @@ namespace fs = std::filesystem;
 
 struct Environment {
   std::string version;
-  fs::path home;                       // GEZEL_HOME, else ~/.gezel; `--home` replaces it
-  std::optional<Error> home_error;     // why there is none
-  std::string port;                    // GEZEL_PORT as written, "" = unset; read by `serve` only
-  std::string target_itl_ms;           // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
-  std::string capacity_budget_gb;      // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
+  fs::path home;                    // GEZEL_HOME, else ~/.gezel; `--home` replaces it
+  std::optional<Error> home_error;  // why there is none
+  std::string port;                 // GEZEL_PORT as written, "" = unset; read by `serve` only
+  std::string target_itl_ms;        // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
+  std::string capacity_budget_gb;   // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only
   std::string force_behaviors, remove_behaviors;
   service::InstallSettings installs;   // HF_ENDPOINT, HF_TOKEN and the like; read by `serve` only

@@ -167,8 +167,8 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
     if (resident.stopping) continue;
     if (!may_be_asked(resident, entry.since)) {
       // Within its time only an engine that nobody uses any more makes way.
-      const bool unused = resident.loaded && !resident.holder.busy() &&
-                          resident.holder.idle_ms() >= kIdlePause.count();
+      const bool unused =
+          resident.loaded && !resident.holder.busy() && resident.holder.idle_ms() >= kIdlePause.count();
       if (!unused) {
         wake_at(now + kIdlePause);
         continue;
@@ -177,7 +177,8 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
     if (!std::exchange(resident.gives_way, true)) resident.holder.give_way(true);
     if (resident.holder.busy()) continue;
     resident.stopping = true;
-    log_info("unloading a model to make room", {{"model", resident.holder.name}, {"for", request.holder.name}});
+    log_info("unloading a model to make room",
+             {{"model", resident.holder.name}, {"for", request.holder.name}});
     resident.holder.unload();
   }
   return Turn::wait;

@@ -50,7 +50,8 @@ class Admission;
 // The right to the memory of one loaded or loading engine. Giving it up gives the memory back.
 class Seat {
  public:
-  Seat(std::weak_ptr<Admission> admission, std::string key) : admission_(std::move(admission)), key_(std::move(key)) {}
+  Seat(std::weak_ptr<Admission> admission, std::string key)
+      : admission_(std::move(admission)), key_(std::move(key)) {}
   ~Seat();
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
@@ -89,8 +90,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
   using Plan = std::function<capacity::MemoryPlan(const capacity::MachineState&)>;
   struct Request {
     Holder holder;
-    Plan plan;                      // what this model would get in such a state; pure
-    std::function<bool()> wanted;   // false: nobody waits for the load any more
+    Plan plan;                                   // what this model would get in such a state; pure
+    std::function<bool()> wanted;                // false: nobody waits for the load any more
     std::function<void(const Waiting&)> notice;  // called when its place or reason changed
   };
   struct Admitted {

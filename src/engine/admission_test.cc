@@ -1,4 +1,5 @@
-// The queue in front of the memory, with engines that exist only on paper: 10 GiB for models, everything else by hand.
+// The queue in front of the memory, with engines that exist only on paper: 10 GiB for models, everything else
+// by hand.
 #include "engine/admission.h"
 #include "engine/pressure_watch.h"
 

@@ -74,13 +74,13 @@ struct Started {
   bool reasoning_open = false;     // the prompt ends inside a reasoning block
   std::vector<std::string> warnings;
   // How this model writes, for whoever reads its text (turn/parser.h).
-  std::string family;                      // of turn/family.h; "" = the universal forms
-  bool splits_reasoning = false;           // its template knows a marker of reasoning
+  std::string family;                       // of turn/family.h; "" = the universal forms
+  bool splits_reasoning = false;            // its template knows a marker of reasoning
   std::vector<std::string> call_spellings;  // rows of the dialect catalogue that its tool grammar produces
   // Opener and closer beside those that every model is known by; both "" without them.
   std::string reasoning_open_marker, reasoning_close_marker;
   bool capture_pre_tool_prose = false;  // planning in front of a call counts as reasoning
-  std::string tuning_profile;           // of prompt/tuning_profiles.h, that was used; "": the model's own values
+  std::string tuning_profile;  // of prompt/tuning_profiles.h, that was used; "": the model's own values
 };
 struct TextDelta {
   std::string text;  // complete UTF-8
@@ -98,7 +98,7 @@ struct Done {
   Usage usage;
   Timings timings;
   std::vector<std::string>
-      warnings;  // for example that the engine went silent and the text so far is all there is
+      warnings;             // for example that the engine went silent and the text so far is all there is
   bool repetition = false;  // ended because the same text came again and again
 };
 struct Failed {
@@ -125,9 +125,9 @@ struct Status {
   Bytes bytes = 0;  // weights + KV + compute buffers as the worker reported them
   int slots = 0, slots_busy = 0;
   std::int64_t context = 0;  // tokens per slot
-  std::int64_t queued = 0;  // requests that are in no slot yet, wherever they are
+  std::int64_t queued = 0;   // requests that are in no slot yet, wherever they are
   std::int64_t idle_ms = 0;
-  std::string waiting;           // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
+  std::string waiting;  // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
   std::optional<WallTime> unload_at;
   std::uint64_t generation = 0;  // +1 per spawn
   std::string chat_template;     // "default:<name>" when the file has none, else ""

@@ -34,8 +34,7 @@ void PressureWatch::look_later() {
 asio::awaitable<void> PressureWatch::look() {
   const auto sample = co_await on_pool(parts_.pool, [read = parts_.sample] { return read(); });
   if (!running_) co_return;
-  const auto now =
-      std::chrono::duration_cast<Millis>(parts_.clock.now().time_since_epoch()).count();
+  const auto now = std::chrono::duration_cast<Millis>(parts_.clock.now().time_since_epoch()).count();
   const auto before = state_.step;
   state_ = capacity::next_pressure(state_, sample, now);
   if (state_.step != before) {

@@ -1,7 +1,7 @@
 // engine/pressure_watch.h
 //
-// Looks at the machine's memory every two seconds and steps back while it is short (capacity/pressure.h has the
-// limits): idle engines are unloaded, then nothing new is loaded. What runs goes on.
+// Looks at the machine's memory every two seconds and steps back while it is short (capacity/pressure.h has
+// the limits): idle engines are unloaded, then nothing new is loaded. What runs goes on.
 #pragma once
 #include <functional>
 #include <memory>

@@ -38,7 +38,8 @@ struct Asking {
       if (auto ready = protocol::parse_ready(frame.body)) return settle(figures(*ready));
       settle(std::unexpected(make_error("protocol-mismatch", "The worker's answer cannot be read.")));
     } else if (frame.type == protocol::FrameType::failed) {
-      if (auto failed = protocol::parse_failed(frame.body)) return settle(std::unexpected(error_from(*failed)));
+      if (auto failed = protocol::parse_failed(frame.body))
+        return settle(std::unexpected(error_from(*failed)));
       settle(std::unexpected(make_error("protocol-mismatch", "The worker's answer cannot be read.")));
     }
   }
@@ -58,20 +59,23 @@ asio::awaitable<EngineResult<capacity::DryRun>> ask_worker(const EmbeddedParts& 
        .ended =
            [asking](const engine::ExitSnapshot& snapshot) {
              asking->settle(std::unexpected(make_error(
-                 "engine-crashed", fmt::format("The engine ended while it measured ({}).", describe_end(snapshot)))));
+                 "engine-crashed",
+                 fmt::format("The engine ended while it measured ({}).", describe_end(snapshot)))));
            }});
   load.dry_run = true;
   launch->send(protocol::encode(protocol::FrameType::hello, protocol::Hello{protocol::kProtocolVersion, ""}));
   launch->send(protocol::encode(load));
   const auto timer = parts.timers->make();
   timer->arm(parts.clock.now() + kDryRunTime, [asking] {
-    asking->settle(std::unexpected(make_error("engine-startup-timeout", "Measuring the model took too long.")));
+    asking->settle(
+        std::unexpected(make_error("engine-startup-timeout", "Measuring the model took too long.")));
   });
   while (!asking->answer) {
     if (!co_await asking->changed.wait()) break;
   }
   launch->abandon();
-  if (!asking->answer) co_return std::unexpected(make_error("cancelled", "Measuring the model was given up."));
+  if (!asking->answer)
+    co_return std::unexpected(make_error("cancelled", "Measuring the model was given up."));
   co_return *asking->answer;
 }
 
@@ -106,7 +110,8 @@ std::optional<Bytes> bytes_of(const json::object& object, std::string_view name)
 
 }  // namespace
 
-std::optional<capacity::DryRun> DryRunRecord::find(const std::string& engine, const protocol::Load& load) const {
+std::optional<capacity::DryRun> DryRunRecord::find(const std::string& engine,
+                                                   const protocol::Load& load) const {
   const auto shape = shape_of(engine, load);
   for (const auto& entry : read_shapes(file_)) {
     if (!entry.is_object()) continue;

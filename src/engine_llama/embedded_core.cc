@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/this_coro.hpp>
 #include <algorithm>
+#include <boost/asio/this_coro.hpp>
 #include <utility>
 
 #include "base/log.h"
@@ -51,7 +51,8 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
 std::string Core::ledger_key() const {
   const std::string_view family = "llama-cpp";
   std::string_view model = model_id_;
-  if (model.starts_with(family) && model.substr(family.size()).starts_with(":")) model.remove_prefix(family.size() + 1);
+  if (model.starts_with(family) && model.substr(family.size()).starts_with(":"))
+    model.remove_prefix(family.size() + 1);
   return capacity::ledger_key(family, model, 0);
 }
 

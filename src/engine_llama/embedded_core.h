@@ -83,7 +83,8 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<void> run_start(std::shared_ptr<Start> start);
   asio::awaitable<engine::EngineResult<ModelFacts>> find_model(std::shared_ptr<Start> start);
   protocol::Load make_load(const ModelFacts& facts, const LaunchPlan& plan) const;
-  asio::awaitable<std::optional<capacity::DryRun>> dry_run(const ModelFacts& facts, const protocol::Load& load);
+  asio::awaitable<std::optional<capacity::DryRun>> dry_run(const ModelFacts& facts,
+                                                           const protocol::Load& load);
   asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan);
   void note_waiting(const engine::Waiting& waiting);
   std::string ledger_key() const;

@@ -74,17 +74,18 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
                                                      const Clock& clock,
                                                      std::shared_ptr<engine::Admission> admission,
                                                      EmbeddedOptions options) {
-  EmbeddedParts parts{
-      .loop = loop,
-      .pool = std::move(pool),
-      .clock = clock,
-      .timers = std::make_shared<engine::LoopTimers>(loop),
-      .launcher = make_process_launcher(loop),
-      .models = make_model_source(store, model_id),
-      .planner = make_planner(options, [home = options.home, program = options.engine_program] {
-        return failing_buffer_types(home, program, system::read_cpu().model);
-      }),
-      .admission = std::move(admission)};
+  EmbeddedParts parts{.loop = loop,
+                      .pool = std::move(pool),
+                      .clock = clock,
+                      .timers = std::make_shared<engine::LoopTimers>(loop),
+                      .launcher = make_process_launcher(loop),
+                      .models = make_model_source(store, model_id),
+                      .planner = make_planner(options,
+                                              [home = options.home, program = options.engine_program] {
+                                                return failing_buffer_types(home, program,
+                                                                            system::read_cpu().model);
+                                              }),
+                      .admission = std::move(admission)};
   return make_embedded_engine(std::move(parts), std::move(model_id), std::move(options));
 }
 

@@ -28,7 +28,7 @@ struct EmbeddedOptions {
   std::optional<capacity::KvType> kv_type;
   std::optional<int> threads;
   std::optional<int> target_itl_ms;  // of running answers while prompts are read (spec 40 section 11.12.3)
-  Millis idle_timeout{300'000};  // 0: never stopped for idleness
+  Millis idle_timeout{300'000};      // 0: never stopped for idleness
   Millis startup_timeout{180'000};
   bool sandbox = true;
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine

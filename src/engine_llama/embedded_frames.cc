@@ -128,8 +128,8 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
   if (options_.sandbox && granted_.sandbox != "full")
     log_warn("the engine is not fully locked down", {{"model", model_id_}, {"missing", granted_.sandbox}});
   if (seat_)
-    seat_->loaded(granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes + granted_.compute_bytes +
-                  process_bytes_);
+    seat_->loaded(granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes +
+                  granted_.compute_bytes + process_bytes_);
   settle({});
   return {};
 }

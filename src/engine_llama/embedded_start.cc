@@ -151,31 +151,36 @@ engine::Holder Core::holder() {
     return [weak, call](auto... arguments) {
       const auto self = weak.lock();
       using Answer = decltype(call(*self, arguments...));
-      if constexpr (!std::is_void_v<Answer>) return self ? call(*self, arguments...) : Answer{};
-      else if (self) call(*self, arguments...);
+      if constexpr (!std::is_void_v<Answer>)
+        return self ? call(*self, arguments...) : Answer{};
+      else if (self)
+        call(*self, arguments...);
     };
   };
-  return {.key = ledger_key(),
-          .name = model_id_,
-          .busy = with([](Core& core) {
-            return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
-          }),
-          .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
-          .idle_ms = with([](Core& core) {
-            return core.desk_.empty()
-                       ? std::int64_t{core.idle_.idle_for(core.parts_.clock.now(), core.parts_.clock.wall_now()).count()}
-                       : std::int64_t{0};
-          }),
-          .give_way = with([](Core& core, bool on) {
-            core.gives_way_ = on;
-            core.desk_.hold(on);
-          }),
-          .unload = with([](Core& core) { core.stop_launch(StopReason::evict); })};
+  return {
+      .key = ledger_key(),
+      .name = model_id_,
+      .busy = with([](Core& core) {
+        return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
+      }),
+      .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
+      .idle_ms = with([](Core& core) {
+        return core.desk_.empty()
+                   ? std::int64_t{core.idle_.idle_for(core.parts_.clock.now(), core.parts_.clock.wall_now())
+                                      .count()}
+                   : std::int64_t{0};
+      }),
+      .give_way = with([](Core& core, bool on) {
+        core.gives_way_ = on;
+        core.desk_.hold(on);
+      }),
+      .unload = with([](Core& core) { core.stop_launch(StopReason::evict); })};
 }
 
 // Blocking work and a worker of its own, but nothing of the engine's state: also for plans of a model that is
 // loaded at this moment.
-asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts& facts, const protocol::Load& load) {
+asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts& facts,
+                                                               const protocol::Load& load) {
   const auto self = shared_from_this();
   const auto engine = engine::fingerprint_file(options_.engine_program);
   const DryRunRecord record(options_.home / "engines" / "embedded" / "dry-runs" /

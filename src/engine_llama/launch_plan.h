@@ -21,10 +21,10 @@ struct LaunchPlan {
   int threads = 1;
   capacity::KvType kv_type = capacity::KvType::f16;
   Bytes kv_bytes = 0, available_bytes = 0;
-  // For the admission: what is known of the model and was asked for. `machine` is filled in there. Absent: the
-  // figures above are final.
+  // For the admission: what is known of the model and was asked for. `machine` is filled in there. Absent:
+  // the figures above are final.
   std::optional<capacity::LaunchInput> capacity;
-  std::optional<capacity::MemoryPlan> memory;  // as admitted
+  std::optional<capacity::MemoryPlan> memory;      // as admitted
   std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   profiles::Applied profile;                       // what holds for this model

@@ -233,7 +233,8 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
         error = *run->verdict;
       } else if (suspect) {
         error.retry = engine::Retry::never;
-        error.error.message += " What this request made it compute may be the reason: do not repeat it unchanged.";
+        error.error.message +=
+            " What this request made it compute may be the reason: do not repeat it unchanged.";
       }
       run->end(engine::Failed{std::move(error)});
     }
@@ -243,10 +244,11 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
 
 // --- silence
 
-// The worker watches its intake itself, and ends when something does not get on there. Here it is only noticed
-// that even this failed.
+// The worker watches its intake itself, and ends when something does not get on there. Here it is only
+// noticed that even this failed.
 std::optional<MonotonicTime> RequestDesk::intake_deadline() const {
-  if (std::ranges::none_of(runs_, [](const auto& entry) { return entry.second->in_intake; })) return std::nullopt;
+  if (std::ranges::none_of(runs_, [](const auto& entry) { return entry.second->in_intake; }))
+    return std::nullopt;
   return intake_moved_ + limits_.intake;
 }
 

@@ -26,8 +26,8 @@ class RequestDesk {
  public:
   struct Hooks {
     std::function<void(std::string frame)> send;
-    std::function<void()> used;                     // a request began, ended or still streams
-    std::function<void()> left;                     // a request is no longer waiting or running
+    std::function<void()> used;  // a request began, ended or still streams
+    std::function<void()> left;  // a request is no longer waiting or running
     // The worker does not do what it was told, or cannot; it must end.
     std::function<void(std::string_view panic_kind, std::string reason)> broken;
   };
@@ -60,8 +60,9 @@ class RequestDesk {
   using Because = std::function<engine::EngineError(const Run&)>;
   void fail_all(const Because& because);
   // The worker died. Requests it had fail, except that those without output are queued again, once each, when
-  // `retry`. With `their_doing` it may have died of what it computed: a request that was alone in a slot, or was
-  // in one both times, would end the next worker as well, so it fails and its error says not to repeat it.
+  // `retry`. With `their_doing` it may have died of what it computed: a request that was alone in a slot, or
+  // was in one both times, would end the next worker as well, so it fails and its error says not to repeat
+  // it.
   void fail_admitted(const Because& because, bool retry, bool their_doing);
 
   bool empty() const { return runs_.empty(); }
@@ -100,7 +101,7 @@ class RequestDesk {
   engine::RequestQueue queue_;
   std::map<std::uint64_t, std::shared_ptr<Run>> runs_;  // waiting and behind the gate
   std::uint64_t last_id_ = 0;
-  std::size_t width_ = 0;        // of the gate; 0: closed
+  std::size_t width_ = 0;  // of the gate; 0: closed
   bool held_ = false;
   std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
   prompt::WritingStyle style_;   // of the loaded model

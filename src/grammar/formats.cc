@@ -95,7 +95,8 @@ std::optional<std::string_view> format_pattern(std::string_view format) {
       {"json-pointer", R"(^(?:/(?:[^/~]|~[01])*)*$)"},
       {"relative-json-pointer", R"(^(?:0|[1-9][0-9]*)(?:#|(?:/(?:[^/~]|~[01])*)*)$)"},
   };
-  const auto* found = std::ranges::find(kPatterns, format, &std::pair<std::string_view, std::string_view>::first);
+  const auto* found =
+      std::ranges::find(kPatterns, format, &std::pair<std::string_view, std::string_view>::first);
   return found == std::end(kPatterns) ? std::nullopt : std::optional(found->second);
 }
 

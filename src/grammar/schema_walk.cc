@@ -528,7 +528,8 @@ const std::vector<Keyword> kKeywords = {
     {"pattern", KeywordUse::partly, &Walker::pattern,
      "without look-around, back-references, word boundaries and flags; '^' and '$' at the edges"},
     {"format", KeywordUse::partly, &Walker::format,
-     "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri; without 'pattern' beside it also "
+     "date-time, date, time, duration, email, hostname, ipv4, ipv6, uuid, uri; without 'pattern' beside it "
+     "also "
      "uri-reference, uri-template, json-pointer, relative-json-pointer; others are ignored with a warning"},
 
     {"items", KeywordUse::enforced, &Walker::items},

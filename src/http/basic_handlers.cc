@@ -41,7 +41,8 @@ api::ApiResult<std::optional<std::int64_t>> query_count(std::string_view query, 
   if (!text) return std::nullopt;
   std::int64_t number = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-  if (error == std::errc() && end == text->data() + text->size() && number >= 1 && number <= most) return number;
+  if (error == std::errc() && end == text->data() + text->size() && number >= 1 && number <= most)
+    return number;
   return std::unexpected(api::invalid_request(
       "invalid_body", fmt::format("{}: is \"{}\"; it must be a whole number from 1 to {}", name, *text, most),
       std::string(name)));
@@ -130,8 +131,9 @@ asio::awaitable<void> stop_model(Call& call) {
   } else if (model) {
     co_await reply_result(call, co_await call.services.inference.stop_model(std::string(*model), force));
   } else if (!force && is_busy(call.services.inference.ps())) {
-    api::ApiError error = api::invalid_request(
-        "busy", "requests are still being answered; wait for them, or end them with \"force\": true (gezel stop --force)");
+    api::ApiError error = api::invalid_request("busy",
+                                               "requests are still being answered; wait for them, or end "
+                                               "them with \"force\": true (gezel stop --force)");
     error.status = 409;
     co_await call.fail(error);
   } else {

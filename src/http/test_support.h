@@ -186,11 +186,13 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request) override {
     co_return json::value{{"imported", string_or(request, "path")}};
   }
-  json::value memory() override { return json::object{{"pools", json::array()}, {"reservations", json::array()}}; }
-  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish) override {
-    co_return json::object{{"model", model},
-                           {"context", wish.context.value_or(0)},
-                           {"slots", wish.slots.value_or(0)}};
+  json::value memory() override {
+    return json::object{{"pools", json::array()}, {"reservations", json::array()}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
+                                                           engine::MemoryWish wish) override {
+    co_return json::object{
+        {"model", model}, {"context", wish.context.value_or(0)}, {"slots", wish.slots.value_or(0)}};
   }
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     co_return json::value{{"model", model}};

@@ -26,8 +26,8 @@ namespace {
 
 // The library pads every stream to this many cells.
 constexpr std::int64_t kCellPadding = 256;
-// Rows that may ask for logits in one call beside one per slot. Each costs a row of the vocabulary in the compute
-// buffer; drafts will need more (spec 40 section 11.2).
+// Rows that may ask for logits in one call beside one per slot. Each costs a row of the vocabulary in the
+// compute buffer; drafts will need more (spec 40 section 11.2).
 constexpr int kExtraOutputs = 8;
 
 // Weights as they stand in the file; other layouts are made for this processor.
@@ -171,7 +171,6 @@ struct Context::Impl {
                        .seq_id = sequence_pointers.data(),
                        .logits = outputs.data()};
   }
-
 };
 
 Result<std::unique_ptr<Context>> Context::create(const Model& model, const ContextOptions& options) {

@@ -75,11 +75,12 @@ class Vocab {
 
 struct ModelOptions {
   std::string path;
-  // Off by default: mapped weights that are also copied into another layout stay resident twice, and pages that
-  // the kernel may take back at any time cannot be promised to anybody.
+  // Off by default: mapped weights that are also copied into another layout stay resident twice, and pages
+  // that the kernel may take back at any time cannot be promised to anybody.
   bool use_mmap = false;
   bool vocab_only = false;
-  // Nothing is read beyond the metadata and nothing is allocated; only Context::memory() means something then.
+  // Nothing is read beyond the metadata and nothing is allocated; only Context::memory() means something
+  // then.
   bool dry_run = false;
   // Of the self-test: names of weight layouts not to be used ("AMX", "CPU_REPACK"), or "CPU:<type>" when even
   // the plain layout computes a weight type wrong: a model with such tensors is refused ("CPU", "CPU:*":
@@ -91,9 +92,9 @@ struct ModelOptions {
 class Model {
  public:
   // Errors: `model-invalid` with what the library said about the file, `model-unreadable` (absent, no
-  // permission, a failing disk: nothing is known about the file), `engine-out-of-memory`, `engine-unusable` (the
-  // self-test excluded what the model needs), `cancelled`. Messages name the file without its folder. One load
-  // at a time.
+  // permission, a failing disk: nothing is known about the file), `engine-out-of-memory`, `engine-unusable`
+  // (the self-test excluded what the model needs), `cancelled`. Messages name the file without its folder.
+  // One load at a time.
   static Result<std::unique_ptr<Model>> load(const ModelOptions& options);
   ~Model();
   Model(const Model&) = delete;

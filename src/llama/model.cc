@@ -29,11 +29,12 @@ std::unexpected<Error> invalid(std::string_view file, std::string_view what) {
 
 // Says nothing about the file's content, so nobody may remember it against the file.
 std::unexpected<Error> unreadable(ErrorKind kind, std::string_view file, std::string_view what) {
-  return fail(kind, "model-unreadable",
-              fmt::format("Model file \"{}\" {}. Repeat the request, or check the folder, permissions, the disk "
-                          "and the limit on open files.",
-                          file, what),
-              "model");
+  return fail(
+      kind, "model-unreadable",
+      fmt::format("Model file \"{}\" {}. Repeat the request, or check the folder, permissions, the disk "
+                  "and the limit on open files.",
+                  file, what),
+      "model");
 }
 
 std::unexpected<Error> out_of_memory(std::string_view file, std::string_view what) {

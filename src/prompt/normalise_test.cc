@@ -136,7 +136,8 @@ TEST(Normalise, ToolTrafficBecomesTextWhereResultsWouldBeLost) {
 }
 
 TEST(Normalise, CallsAreToldWhereTheyAloneWouldBeLost) {
-  EXPECT_THAT(normalised({message(Role::user, "Hi"), calls({{"c1", "ping", "{}"}}), result("c1", "ok")}, {.calls = false}),
+  EXPECT_THAT(normalised({message(Role::user, "Hi"), calls({{"c1", "ping", "{}"}}), result("c1", "ok")},
+                         {.calls = false}),
               ElementsAre("user: Hi", "assistant: Called the tool ping (c1).", "tool: ok"));
 }
 

@@ -1,7 +1,8 @@
 // prompt/request.h
 //
-// What a model is asked, in neutral terms: messages, tools, sampling, limits. Built by `api` from a client's request, sent
-// to a worker by `protocol`, rendered by `template`. Plain data; nothing here renders or validates.
+// What a model is asked, in neutral terms: messages, tools, sampling, limits. Built by `api` from a client's
+// request, sent to a worker by `protocol`, rendered by `template`. Plain data; nothing here renders or
+// validates.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -35,14 +36,15 @@ struct Sampled {
 struct Message {
   Role role = Role::user;
   std::vector<ContentPart> content;  // empty: null or absent
-  std::string reasoning;             // earlier reasoning of an assistant message, replayed only where a template asks
+  std::string reasoning;  // earlier reasoning of an assistant message, replayed only where a template asks
   std::vector<ToolCall> tool_calls;
-  std::optional<Sampled> sampled;    // put in the place of what the template would make of the message
-  std::string tool_call_id;          // role tool: the call it answers
-  std::string name;                  // role tool: the function's name where known
+  std::optional<Sampled> sampled;  // put in the place of what the template would make of the message
+  std::string tool_call_id;        // role tool: the call it answers
+  std::string name;                // role tool: the function's name where known
 };
 
-// A tool exactly as the caller sent it: order of keys included, because it becomes part of the prompt's prefix.
+// A tool exactly as the caller sent it: order of keys included, because it becomes part of the prompt's
+// prefix.
 struct Tool {
   std::string name;
   std::string json;  // {"type":"function","function":{...}}
@@ -70,7 +72,7 @@ struct SamplingOptions {
   std::optional<int> mirostat;  // 0 off, 1, 2
   std::optional<float> mirostat_tau;
   std::optional<float> mirostat_eta;
-  std::optional<std::uint32_t> seed;  // unset: a random one
+  std::optional<std::uint32_t> seed;                       // unset: a random one
   std::vector<std::pair<std::int32_t, float>> logit_bias;  // token id, added to its logit; -inf bans
   bool ignore_eos = false;
 };
@@ -112,7 +114,7 @@ struct GenerateRequest {
   std::optional<int> max_output_tokens;
   // Of one reasoning block, then it is closed. 0: no limit; unset: as the model's tuning says, else none.
   std::optional<int> max_thinking_tokens;
-  bool guards = true;                      // stop an answer that repeats itself without end
+  bool guards = true;  // stop an answer that repeats itself without end
   std::vector<std::string> stop;
   bool logprobs = false;
   int top_logprobs = 0;

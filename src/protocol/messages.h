@@ -119,8 +119,8 @@ inline constexpr std::string_view kOverrunKind = "overrun";
 
 struct Failed {
   std::optional<std::uint64_t> id;  // absent: the load failed
-  std::string kind;                 // row of spec 30 section 2.4, for example "context_overflow", or kOverrunKind
-  std::string code;                 // its code, for example "context-overflow"
+  std::string kind;  // row of spec 30 section 2.4, for example "context_overflow", or kOverrunKind
+  std::string code;  // its code, for example "context-overflow"
   std::string message;
   std::string param;
   std::string retry = "never";                         // never | same_engine | other_engine | after
@@ -136,7 +136,8 @@ struct Stats {
   Bytes resident_bytes = 0;
   std::uint64_t decode_steps = 0, micro_batches = 0;
   std::uint64_t prompt_tokens_total = 0, cached_tokens_total = 0, generated_tokens_total = 0;
-  // Past answers that stand in prompts as they were sampled; those whose bytes were known and could not be used.
+  // Past answers that stand in prompts as they were sampled; those whose bytes were known and could not be
+  // used.
   std::uint64_t replayed_total = 0, replay_missed_total = 0;
   double decode_tps = 0,
          prefill_tps = 0;  // by the cost model: one stream at depth 0 / 512 tokens at depth 0; 0 = unknown

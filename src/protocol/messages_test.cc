@@ -246,7 +246,8 @@ TEST(Messages, TheWireFormIsAsSpecified) {
             "[{\"bytes\":\"62\",\"logprob\":-1.25},{\"bytes\":\"\",\"logprob\":\"-inf\"}]}]},"
             "{\"id\":18446744073709551615,\"text\":\"\",\"n\":0}]}");
   EXPECT_EQ(body_of(encode(full_done())),
-            "{\"id\":9,\"reason\":\"length\",\"repetition\":true,\"usage\":{\"prompt_tokens\":11,\"completion_tokens\":12,"
+            "{\"id\":9,\"reason\":\"length\",\"repetition\":true,\"usage\":{\"prompt_tokens\":11,"
+            "\"completion_tokens\":12,"
             "\"cached_tokens\":13,\"reasoning_tokens\":20},"
             "\"timings\":{\"prompt_ms\":14.25,\"predicted_ms\":15.125,\"prompt_n\":16,\"predicted_n\":17,"
             "\"draft_n\":18,"

@@ -54,7 +54,8 @@ class Service final : public InferenceService {
     co_return co_await core->import_model(std::move(request));
   }
   json::value memory() override { return core_->memory(); }
-  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish) override {
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
+                                                           engine::MemoryWish wish) override {
     const auto core = core_;
     co_return co_await core->memory_plan(std::move(model), wish);
   }
@@ -72,7 +73,8 @@ class Service final : public InferenceService {
  private:
   // By value: a coroutine must not depend on what its caller passed by reference.
   static asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat_kept(
-      std::shared_ptr<ServiceCore> core, std::string model, std::string caller, prompt::GenerateRequest request) {
+      std::shared_ptr<ServiceCore> core, std::string model, std::string caller,
+      prompt::GenerateRequest request) {
     co_return co_await core->chat(std::move(model), std::move(caller), std::move(request));
   }
 
@@ -124,43 +126,41 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   GEZEL_CHECK(make_private_folder(options.home));
   const auto world = std::make_shared<World>();
   const asio::any_io_executor pool = world->pool.get_executor();
-  const auto admission = std::make_shared<engine::Admission>(
-      engine::Admission::Parts{.loop = loop,
-                               .clock = world->clock,
-                               .timers = std::make_shared<engine::LoopTimers>(loop),
-                               .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
+  const auto admission = std::make_shared<engine::Admission>(engine::Admission::Parts{
+      .loop = loop,
+      .clock = world->clock,
+      .timers = std::make_shared<engine::LoopTimers>(loop),
+      .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
   GEZEL_CHECK(check_addresses(options.installs));
   const auto installs = make_install_parts(options.home, options.installs, options.memory_budget,
                                            options.version, world->clock, world->entropy);
-  ServiceParts parts{.keep_alive = world,
-                     .loop = loop,
-                     .pool = pool,
-                     .clock = world->clock,
-                     .entropy = world->entropy,
-                     .make_engine =
-                         [loop, pool, admission, world = world.get(), settings = engine_options(options)](
-                             const std::string& model_id, models::ModelStore& store) {
-                           return engine_llama::make_embedded_engine(loop, pool, model_id, store,
-                                                                     world->clock, admission, settings);
-                         },
-                     .admission = admission,
-                     .pressure = std::make_shared<engine::PressureWatch>(engine::PressureWatch::Parts{
-                         .loop = loop,
-                         .pool = pool,
-                         .clock = world->clock,
-                         .timers = std::make_shared<engine::LoopTimers>(loop),
-                         .sample =
-                             [] {
-                               return capacity::pressure_sample(system::read_pressure(), system::read_memory());
-                             },
-                         .admission = admission}),
-                     .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
-                     .installs = installs,
-                     .drain_pool =
-                         [world = world.get(), installs = installs.get()] {
-                           installs->drain();
-                           world->pool.join();
-                         }};
+  ServiceParts parts{
+      .keep_alive = world,
+      .loop = loop,
+      .pool = pool,
+      .clock = world->clock,
+      .entropy = world->entropy,
+      .make_engine =
+          [loop, pool, admission, world = world.get(), settings = engine_options(options)](
+              const std::string& model_id, models::ModelStore& store) {
+            return engine_llama::make_embedded_engine(loop, pool, model_id, store, world->clock, admission,
+                                                      settings);
+          },
+      .admission = admission,
+      .pressure = std::make_shared<engine::PressureWatch>(engine::PressureWatch::Parts{
+          .loop = loop,
+          .pool = pool,
+          .clock = world->clock,
+          .timers = std::make_shared<engine::LoopTimers>(loop),
+          .sample = [] { return capacity::pressure_sample(system::read_pressure(), system::read_memory()); },
+          .admission = admission}),
+      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
+      .installs = installs,
+      .drain_pool =
+          [world = world.get(), installs = installs.get()] {
+            installs->drain();
+            world->pool.join();
+          }};
   return create(std::move(parts), std::move(options));
 }
 

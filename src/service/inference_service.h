@@ -31,19 +31,19 @@ struct ServiceOptions {
   std::filesystem::path home;            // GEZEL_HOME
   std::filesystem::path engine_program;  // absolute path of gezel-engine
   std::string version;
-  std::optional<int> slots;             // --slots
-  std::optional<std::int64_t> context;  // --ctx, tokens per slot
-  std::optional<bool> flash_attention;  // --flash-attn
+  std::optional<int> slots;                 // --slots
+  std::optional<std::int64_t> context;      // --ctx, tokens per slot
+  std::optional<bool> flash_attention;      // --flash-attn
   std::optional<capacity::KvType> kv_type;  // --kv-type
-  std::optional<int> threads;           // --threads
+  std::optional<int> threads;               // --threads
   // --target-itl: milliseconds a token of a running answer may take while prompts are read; unset: the
   // engine's default.
   std::optional<int> target_itl_ms;
   Millis idle_timeout{300'000};
   std::optional<Bytes> memory_budget;  // GEZEL_CAPACITY_BUDGET_GB: what all models together may take
   bool sandbox = true;
-  bool replay_store = true;  // --no-replay-store: forget what models wrote for their calls
-  prompt::BehaviorSwitches behaviors;                 // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
+  bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls
+  prompt::BehaviorSwitches behaviors;  // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
   std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
   std::map<std::string, std::string> default_models;  // pinned: provider -> model
   InstallSettings installs;
@@ -67,9 +67,10 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(
       const api::ChatRequest& request) = 0;
 
-  // Remembers what the model wrote for the calls of an answer that `caller` is about to get, so that they can stand
-  // in later prompts byte for byte (replay/store.h). Never fails: without it there is less to reuse.
-  virtual asio::awaitable<void> keep_calls(std::string caller, std::string model, api::ChatMessage message) = 0;
+  // Remembers what the model wrote for the calls of an answer that `caller` is about to get, so that they can
+  // stand in later prompts byte for byte (replay/store.h). Never fails: without it there is less to reuse.
+  virtual asio::awaitable<void> keep_calls(std::string caller, std::string model,
+                                           api::ChatMessage message) = 0;
 
   // Bodies of GET /v1/models and GET /v1/models/{id} (spec 10 section 8), from what was last seen on disk: a
   // second old at most, looked at again in the background. Before a model is left out or refused the disk is
@@ -84,10 +85,11 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> import_model(
       json::object request) = 0;  // spec 60 section 17.1
-  // Bodies of GET /v1/memory, and of GET /v1/memory/plan for an installed model; unset wishes are the service's
-  // own choice.
+  // Bodies of GET /v1/memory, and of GET /v1/memory/plan for an installed model; unset wishes are the
+  // service's own choice.
   virtual json::value memory() = 0;
-  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish) = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
+                                                                   engine::MemoryWish wish) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
 

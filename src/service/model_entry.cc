@@ -66,11 +66,12 @@ json::object full_entry(const models::InstalledModel& model, const ModelFacts& f
   json::object entry = list_entry(model, facts);
   const std::string& name = facts.default_template.empty() ? model.default_template : facts.default_template;
   if (!name.empty()) entry["chat_template"] = name;
-  json::object context{{"granted", facts.context_granted > 0 ? json::value(facts.context_granted) : json::value()},
-                       {"planned", facts.context_planned ? json::value(*facts.context_planned) : json::value()},
-                       {"native", model.context_window > 0 ? json::value(model.context_window) : json::value()},
-                       {"below_floor", facts.below_floor},
-                       {"slots", facts.slots > 0 ? json::value(facts.slots) : json::value()}};
+  json::object context{
+      {"granted", facts.context_granted > 0 ? json::value(facts.context_granted) : json::value()},
+      {"planned", facts.context_planned ? json::value(*facts.context_planned) : json::value()},
+      {"native", model.context_window > 0 ? json::value(model.context_window) : json::value()},
+      {"below_floor", facts.below_floor},
+      {"slots", facts.slots > 0 ? json::value(facts.slots) : json::value()}};
   entry["context"] = std::move(context);
   if (facts.profile) entry["profile"] = *facts.profile;
   if (facts.performance) entry["performance"] = performance_json(*facts.performance);

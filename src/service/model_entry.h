@@ -32,8 +32,8 @@ struct ModelFacts {
   std::optional<std::int64_t> context_planned;  // that a load would get, as last planned
   bool below_floor = false;                     // the running engine's, or the planned one
   int slots = 0;                                // the same; 0 = unknown
-  std::int64_t context_granted = 0;            // tokens per slot of the running engine, 0 = not running
-  std::string default_template;                // "default:<name>" once an engine found that the file has none
+  std::int64_t context_granted = 0;             // tokens per slot of the running engine, 0 = not running
+  std::string default_template;  // "default:<name>" once an engine found that the file has none
   std::optional<Performance> performance;
   std::optional<json::object>
       profile;  // what holds for it (profiles/match.h); of the running engine where one runs

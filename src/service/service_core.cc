@@ -90,8 +90,9 @@ std::string ServiceCore::fingerprint_of(std::string_view id) const {
   for (const auto& [file, stamp] : model->stamps) {
     const auto digest = model->sha256.find(file);
     const bool hashed = digest != model->sha256.end() && !digest->second.empty();
-    files.emplace_back(fs::path(file).filename().string(), hashed ? digest->second
-                                    : fmt::format("{}:{}:{}", stamp.size, stamp.mtime_ns, stamp.inode));
+    files.emplace_back(
+        fs::path(file).filename().string(),
+        hashed ? digest->second : fmt::format("{}:{}:{}", stamp.size, stamp.mtime_ns, stamp.inode));
   }
   return models::payload_fingerprint("", files);
 }

@@ -29,7 +29,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // Begins background work; once, after construction.
   void start();
 
-  asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(std::string model, std::string caller,
+  asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> chat(std::string model,
+                                                                            std::string caller,
                                                                             prompt::GenerateRequest request);
   asio::awaitable<void> keep_calls(std::string caller, std::string model, api::ChatMessage message);
   asio::awaitable<json::value> list_models();
@@ -91,7 +92,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   ModelFacts facts_of(const ModelName& name);
   // The fingerprint of an installed model's files, or "".
   std::string fingerprint_of(std::string_view id) const;
-  asio::awaitable<void> put_sampled(std::string caller, const ModelName& name, prompt::GenerateRequest& request);
+  asio::awaitable<void> put_sampled(std::string caller, const ModelName& name,
+                                    prompt::GenerateRequest& request);
   // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
   // Nothing when that cannot be read.
   // What a load would get now, without an engine of its own staying.

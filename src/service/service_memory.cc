@@ -78,7 +78,8 @@ json::value ServiceCore::memory() {
                       {"waiting", admission.waiting()}};
 }
 
-asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(std::string model, engine::MemoryWish wish) {
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(std::string model,
+                                                                      engine::MemoryWish wish) {
   const auto name = co_await usable_model(std::move(model));
   if (!name) co_return std::unexpected(name.error());
   const auto engine = engines_.get(name->qualified());

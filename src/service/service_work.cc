@@ -244,7 +244,8 @@ asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore
   co_return std::move(*generation);
 }
 
-// Answers with calls get the bytes that were sampled, and their calls and results the ids that the model wrote.
+// Answers with calls get the bytes that were sampled, and their calls and results the ids that the model
+// wrote.
 asio::awaitable<void> ServiceCore::put_sampled(std::string caller, const ModelName& name,
                                                prompt::GenerateRequest& request) {
   const auto has_calls = [](const prompt::Message& message) { return !message.tool_calls.empty(); };
@@ -256,7 +257,8 @@ asio::awaitable<void> ServiceCore::put_sampled(std::string caller, const ModelNa
         std::map<std::string, std::string, std::less<>> written;  // by id of the wire
         for (prompt::Message& message : messages) {
           if (message.role == prompt::Role::tool) {
-            if (const auto id = written.find(message.tool_call_id); id != written.end()) message.tool_call_id = id->second;
+            if (const auto id = written.find(message.tool_call_id); id != written.end())
+              message.tool_call_id = id->second;
             continue;
           }
           if (message.tool_calls.empty()) continue;
@@ -274,7 +276,8 @@ asio::awaitable<void> ServiceCore::put_sampled(std::string caller, const ModelNa
       });
 }
 
-asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string model, api::ChatMessage message) {
+asio::awaitable<void> ServiceCore::keep_calls(std::string caller, std::string model,
+                                              api::ChatMessage message) {
   if (!replay_ || !message.sampled || stopping_) co_return;
   const auto name = co_await usable_model(std::move(model));
   if (!name) co_return;

@@ -15,11 +15,10 @@ namespace {
 
 // What ggml's CPU backend can make use of, as /proc/cpuinfo spells it.
 constexpr auto kFeatures = std::to_array<std::string_view>({
-    "sse3",     "ssse3",    "sse4_1",      "sse4_2",      "avx",         "avx2",
-    "avx_vnni", "fma",      "f16c",        "bmi2",        "avx512f",     "avx512bw",
-    "avx512vl", "avx512dq", "avx512vbmi", "avx512_vnni", "avx512_bf16", "avx512_fp16",
-    "amx_tile", "amx_int8", "amx_bf16",    "asimd",       "asimdhp",     "asimddp",
-    "i8mm",     "bf16",     "sve",         "sve2",        "sme",
+    "sse3",        "ssse3",       "sse4_1",   "sse4_2",   "avx",      "avx2",     "avx_vnni",   "fma",
+    "f16c",        "bmi2",        "avx512f",  "avx512bw", "avx512vl", "avx512dq", "avx512vbmi", "avx512_vnni",
+    "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16", "asimd",    "asimdhp",    "asimddp",
+    "i8mm",        "bf16",        "sve",      "sve2",     "sme",
 });
 
 // "0-3,8,10-11" -> 7.

@@ -92,7 +92,8 @@ TEST(Cpu, WithoutOnlineListProcessorsAreCounted) {
 TEST(Cpu, ModelAndInferenceFeaturesAreRead) {
   TestTree tree;
   tree.file("proc/cpuinfo",
-            "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx512f avx2 fma amx_int8 f16c avx512vbmi "
+            "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nflags\t\t: fpu avx512f avx2 fma amx_int8 f16c "
+            "avx512vbmi "
             "nonsense\n\n"
             "processor\t: 1\nmodel name\t: Other\nflags\t\t: fpu\n");
   const CpuFacts facts = read(tree, 2);

@@ -19,6 +19,7 @@ struct ProcessMemory {
 };
 
 // Nothing when the process is gone or the system does not tell. `proc` is /proc.
-std::optional<ProcessMemory> read_process_memory(std::int64_t pid, const std::filesystem::path& proc = "/proc");
+std::optional<ProcessMemory> read_process_memory(std::int64_t pid,
+                                                 const std::filesystem::path& proc = "/proc");
 
 }  // namespace gezel::system

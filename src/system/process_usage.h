@@ -13,7 +13,7 @@ class ProcessUsage {
   ProcessUsage();  // opens; where /proc is absent every answer is 0
   Bytes resident_bytes() const;
   Bytes anonymous_bytes() const;  // of it, what no file backs
-  int open_descriptors() const;  // those of this object left out
+  int open_descriptors() const;   // those of this object left out
 
  private:
   // Pages of a field of statm: total, resident, shared, ...

@@ -118,8 +118,8 @@ class Implementation final : public ChatTemplate {
   std::string context(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
                       std::int64_t now) const;
   bool reasoning_open(std::string_view rendered, const std::string& context, std::int64_t now) const;
-  void put_sampled(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step, std::int64_t now,
-                   Rendered& rendered) const;
+  void put_sampled(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
+                   std::int64_t now, Rendered& rendered) const;
 
   Renderer renderer_;
   prompt::ContextTokens tokens_;
@@ -233,8 +233,10 @@ bool Implementation::reasoning_open(std::string_view rendered, const std::string
 
 void Implementation::put_sampled(const Attempt& attempt, const std::vector<prompt::Tool>& tools, Step step,
                                  std::int64_t now, Rendered& rendered) const {
-  if (std::ranges::none_of(attempt.messages, [](const auto& message) { return message.sampled.has_value(); })) return;
-  const auto again = [&](const std::vector<prompt::Message>& messages, bool with_tools) -> std::optional<std::string> {
+  if (std::ranges::none_of(attempt.messages, [](const auto& message) { return message.sampled.has_value(); }))
+    return;
+  const auto again = [&](const std::vector<prompt::Message>& messages,
+                         bool with_tools) -> std::optional<std::string> {
     static const std::vector<prompt::Tool> kNone;
     const Attempt other{messages, attempt.variables, true};
     auto text = renderer_.render(context(other, with_tools ? tools : kNone, step, now), now);

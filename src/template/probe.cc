@@ -63,8 +63,8 @@ class Prober {
 std::vector<Message> tool_conversation(const TemplateTraits& traits, std::string_view argument,
                                        std::string_view text) {
   Message call = text_message(Role::assistant, "");
-  call.tool_calls = {{traits.short_call_ids ? "abcdef123" : "call_1", "get_it",
-                      to_json(json::object{{"city", argument}})}};
+  call.tool_calls = {
+      {traits.short_call_ids ? "abcdef123" : "call_1", "get_it", to_json(json::object{{"city", argument}})}};
   Message result = text_message(Role::tool, std::string(text));
   result.tool_call_id = call.tool_calls.front().id;
   result.name = "get_it";

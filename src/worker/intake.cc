@@ -83,7 +83,8 @@ bool Intake::cancel(std::uint64_t id) {
     const auto* generate = std::get_if<protocol::Generate>(&item);
     return generate != nullptr && generate->id == id;
   });
-  outbox_.push(failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}}));
+  outbox_.push(
+      failure(id, "cancelled", {ErrorKind::cancelled, "cancelled", "the request was cancelled", {}}));
   return true;
 }
 
@@ -198,8 +199,9 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
                                      constraints_.style(), constraints_.reasons(), chosen.tuning.tags);
   auto steered = constraints_.steer(request.request, start.open, rendered->warnings);
   if (!steered) {
-    return failure(id, "constraint_rejected",
-                   {steered.error().kind, "constraint-rejected", steered.error().message, steered.error().param});
+    return failure(
+        id, "constraint_rejected",
+        {steered.error().kind, "constraint-rejected", steered.error().message, steered.error().param});
   }
   for (const llama::Token token : steered->banned)
     request.request.sampling.logit_bias.emplace_back(token, -std::numeric_limits<float>::infinity());

@@ -4,8 +4,8 @@
 // thread of its own, so that a long prompt being tokenized delays neither the decode thread nor a cancel.
 //
 // A cancelled request is answered at once and its work is thrown away when it ends. It is not cut short: the
-// library has no way to stop, and a text tokenized in pieces has other tokens wherever some would have reached
-// across a cut.
+// library has no way to stop, and a text tokenized in pieces has other tokens wherever some would have
+// reached across a cut.
 #pragma once
 #include <condition_variable>
 #include <cstdint>

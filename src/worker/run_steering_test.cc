@@ -1,5 +1,5 @@
-// Runs are played by a script: every byte is a token, the script says what the model would like to write, and the
-// steering says what it may.
+// Runs are played by a script: every byte is a token, the script says what the model would like to write, and
+// the steering says what it may.
 #include "worker/run_steering.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ class RunSteeringTest : public testing::Test {
     plan_.closer = Vocabulary::of_bytes()->tokenize("</think>");
   }
 
-  // What comes out when the model wants to write `wish`: a byte that is not allowed is skipped. Forced text is
-  // taken as it comes, and as much of the wish as it equals is used up.
+  // What comes out when the model wants to write `wish`: a byte that is not allowed is skipped. Forced text
+  // is taken as it comes, and as much of the wish as it equals is used up.
   std::string play(std::string_view wish) {
     if (!steering_) steering_.emplace(std::move(plan_), masks_);
     std::string out;
@@ -57,7 +57,8 @@ class RunSteeringTest : public testing::Test {
       const Token token = static_cast<unsigned char>(wish.front());
       wish.remove_prefix(1);
       const auto mask = must(steering_->mask());
-      const bool allowed = mask.empty() || (mask[static_cast<std::size_t>(token) / 32] >> (token % 32) & 1U) != 0;
+      const bool allowed =
+          mask.empty() || (mask[static_cast<std::size_t>(token) / 32] >> (token % 32) & 1U) != 0;
       if (!allowed || !must(steering_->accept(token))) continue;
       out += static_cast<char>(token);
       for (const Token forced : steering_->forced()) {
@@ -188,7 +189,8 @@ TEST_F(RunSteeringTest, ACallIsHeldToItsToolOnceItBegins) {
   plan_.calls = calls(
       R"([{"name":"add","parameters":{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],)"
       R"("additionalProperties":false}}])");
-  EXPECT_EQ(play("Let me see. <tool_call>\n{\"name\": \"sub\", \"arguments\": {\"b\": x1}}\n</tool_call>").substr(0, 23),
+  EXPECT_EQ(play("Let me see. <tool_call>\n{\"name\": \"sub\", \"arguments\": {\"b\": x1}}\n</tool_call>")
+                .substr(0, 23),
             "Let me see. <tool_call>");
   const std::string out = play("1}}\n</tool_call>");
   (void)out;

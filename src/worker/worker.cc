@@ -88,8 +88,8 @@ class ContextDecoder final : public scheduler::Decoder {
 // --- the end by a runaway template
 
 constexpr Millis kLookEvery{1'000};
-// From an overrun to the end, when not even the guard's thread gets on: the memory that the report needs may be
-// locked by the thread that ran off its stack.
+// From an overrun to the end, when not even the guard's thread gets on: the memory that the report needs may
+// be locked by the thread that ran off its stack.
 constexpr Millis kReportTime{2'000};
 
 IntakeGuard* overrun_guard = nullptr;
@@ -144,7 +144,9 @@ Result<std::unique_ptr<chat::ChatTemplate>> make_template(chat::TemplateOptions 
   options.before_rendering = [&guard] { guard.begin(IntakeGuard::Work::rendering); };
   Result<std::unique_ptr<chat::ChatTemplate>> made;
   guard.enter(std::nullopt);
-  { const GuardedThread thread([&] { made = chat::ChatTemplate::create(std::move(options), clock); }); }
+  {
+    const GuardedThread thread([&] { made = chat::ChatTemplate::create(std::move(options), clock); });
+  }
   guard.leave();
   return made;
 }
@@ -174,7 +176,8 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   const bool quantized = load.kv_type == "q8_0";
   if (!quantized && load.kv_type != "f16") {
     return fail(ErrorKind::invalid, "unsupported-feature",
-                fmt::format("the KV cache cannot be of type '{}'; it may be f16 or q8_0", load.kv_type), "kv_type");
+                fmt::format("the KV cache cannot be of type '{}'; it may be f16 or q8_0", load.kv_type),
+                "kv_type");
   }
   loaded.kv_type = load.kv_type;
   loaded.flash_attention = load.flash_attention.value_or(quantized || loaded.model->head_dimension() > 64);
