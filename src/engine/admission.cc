@@ -23,7 +23,9 @@ Seat::~Seat() {
 void Seat::loaded(Bytes granted) {
   const auto admission = admission_.lock();
   if (!admission) return;
-  auto& resident = admission->residents_.at(key_);
+  const auto found = admission->residents_.find(key_);
+  if (found == admission->residents_.end()) return;
+  auto& resident = found->second;
   resident.loaded = true;
   resident.loaded_at = admission->parts_.clock.now();
   resident.untouched = 0;
@@ -56,9 +58,9 @@ void Admission::hold(std::string reason) {
 
 void Admission::unload_idle() {
   for (auto& [key, resident] : residents_) {
-    if (!resident.loaded || resident.stopping || resident.holder.busy() ||
-        resident.holder.idle_ms() < kIdlePause.count())
-      continue;
+    // One that made way has only requests that wait for its next load.
+    const bool unused = resident.gives_way || resident.holder.idle_ms() >= kIdlePause.count();
+    if (!resident.loaded || resident.stopping || resident.holder.busy() || !unused) continue;
     resident.stopping = true;
     log_info("unloading an idle model: memory is short", {{"model", resident.holder.name}});
     resident.holder.unload();
@@ -79,18 +81,22 @@ MachineState Admission::state_for(const std::string& key) const {
   state.broker = broker_.view();
   state.committed_other = broker_.committed_other(key);
   Bytes promised = 0;  // to loads that have not touched it yet
+  Bytes own = 0;       // a load of `key` would come in the place of what it holds
   for (const auto& [name, resident] : residents_) {
+    if (name == key) {
+      if (resident.loaded) own = charged(name);
+      continue;
+    }
     promised += resident.untouched;
-    if (name == key) continue;
-    const auto charged = broker_.ledger().find(name);
     state.residents.push_back({.key = name,
-                               .bytes = charged == broker_.ledger().end() ? 0 : charged->second.charged(),
+                               .bytes = charged(name),
                                .hits_last_minute = resident.holder.hits_last_minute(),
                                .last_used_ms = -resident.holder.idle_ms(),
                                .busy = !resident.loaded || resident.holder.busy(),
                                .draining = resident.gives_way});
   }
-  state.free_ram = machine.free_ram > promised ? machine.free_ram - promised : 0;
+  const Bytes free = machine.free_ram + std::min(own, machine.total_ram);
+  state.free_ram = free > promised ? free - promised : 0;
   return state;
 }
 
@@ -98,9 +104,21 @@ std::vector<Admission::Reservation> Admission::reservations() const {
   std::vector<Reservation> out;
   for (const auto& [key, resident] : residents_) {
     const auto entry = broker_.ledger().find(key);
-    out.push_back({key, resident.bytes, entry == broker_.ledger().end() ? 0 : entry->second.measured_peak});
+    out.push_back({key, resident.bytes, charged(key),
+                   entry == broker_.ledger().end() ? 0 : entry->second.measured_peak});
   }
   return out;
+}
+
+Bytes Admission::charged(const std::string& key) const {
+  const auto entry = broker_.ledger().find(key);
+  return entry == broker_.ledger().end() ? 0 : entry->second.charged();
+}
+
+// Something loads at this moment, or has not given its memory back yet.
+bool Admission::load_in_flux() const {
+  return std::ranges::any_of(residents_,
+                             [](const auto& entry) { return !entry.second.loaded || entry.second.stopping; });
 }
 
 // Has the engine had its time, or did the other wait long enough?
@@ -120,12 +138,29 @@ void Admission::wake_at(MonotonicTime when) {
 Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& plan, std::string& reason) {
   const Request& request = *entry.request;
   if (!held_.empty()) {
+    // Nobody makes way for a load that may not be made.
+    restore_those_who_gave_way();
+    if (parts_.clock.now() - entry.since >= kLongWait) {
+      plan.emplace().denial = capacity::deny_generically();
+      plan->denial->error.message = fmt::format(
+          "This machine has been short of memory for {} s, so no model is loaded. End other programs or "
+          "models, or "
+          "try again later.",
+          kLongWait / Millis(1'000));
+      return Turn::denied;
+    }
+    wake_at(entry.since + kLongWait);
     reason = held_;
     return Turn::wait;
   }
   refresh_budget();
   auto state = state_for(request.holder.key);
   plan = request.plan(state);
+  if (plan->decision == Decision::smaller && load_in_flux()) {
+    // What loads now counts twice for a moment: as promised and as no longer free.
+    reason = "waiting for another load";
+    return Turn::wait;
+  }
   if (plan->decision != Decision::no && plan->evicts.empty()) {
     const Bytes bytes = plan->reservation();
     if (plan->unchecked) {
@@ -150,9 +185,8 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
     needed = without_work.evicts;
     if (needed.empty()) {
       // Only what loads at this moment, or has not given its memory back yet, stands in the way.
-      const bool in_flux = std::ranges::any_of(
-          residents_, [](const auto& entry) { return !entry.second.loaded || entry.second.stopping; });
-      if (!in_flux) return Turn::denied;
+      if (!load_in_flux()) return Turn::denied;
+      restore_those_who_gave_way();
       reason = "waiting for another load";
       return Turn::wait;
     }

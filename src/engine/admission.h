@@ -105,13 +105,14 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // Something happened that may let the first in the queue go on: an engine became idle, a request left, a
   // load is no longer wanted.
   void changed() { changed_.notify(); }
-  // New loads are refused for this reason (memory pressure); "": they are not.
+  // New loads wait for this reason (memory pressure), and are refused after kLongWait; "": they go on.
   void hold(std::string reason);
 
   // What every seat was granted, by key.
   struct Reservation {
     std::string key;
     capacity::PlanBytes bytes;
+    Bytes charged = 0;   // what counts: what the worker said that it allocated, or more if more was observed
     Bytes measured = 0;  // the most that was observed; 0: not yet
   };
   std::vector<Reservation> reservations() const;
@@ -142,6 +143,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
   enum class Turn { granted, wait, denied };
 
   void release(const std::string& key);
+  Bytes charged(const std::string& key) const;
+  bool load_in_flux() const;
   Turn try_front(Entry& entry, std::optional<capacity::MemoryPlan>& plan, std::string& reason);
   bool may_be_asked(const Resident& resident, MonotonicTime waiting_since) const;
   void wake_at(MonotonicTime when);

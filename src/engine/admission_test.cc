@@ -239,6 +239,47 @@ TEST_F(AdmissionTest, UnderMemoryPressureNothingIsLoaded) {
   EXPECT_TRUE(a.seat);
 }
 
+TEST_F(AdmissionTest, UnderMemoryPressureNobodyMakesWayForNothing) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  load(a);
+  ask(b);
+  pass(kLeastResidency + kIdlePause);
+  ASSERT_TRUE(a.gives_way);
+  admission->hold("the machine is short of memory");
+  run();
+  EXPECT_FALSE(a.gives_way) << "its requests would wait for a load that may not be made";
+}
+
+TEST_F(AdmissionTest, AnEngineThatMadeWayGoesAlthoughRequestsWaitForItsNextLoad) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  load(a);
+  ask(b);
+  pass(kLeastResidency + kIdlePause);
+  ASSERT_TRUE(a.gives_way);
+  a.busy = false;
+  admission->unload_idle();
+  EXPECT_EQ(a.unloads, 1);
+}
+
+TEST_F(AdmissionTest, WhoWaitsLongForMemoryIsToldSo) {
+  Paper a{"a", kGiB};
+  admission->hold("the machine is short of memory");
+  ask(a);
+  pass(kLongWait);
+  ASSERT_TRUE(a.outcome);
+  EXPECT_EQ(a.outcome->error().error.code, "capacity-denied");
+  EXPECT_THAT(a.outcome->error().error.message, testing::HasSubstr("short of memory for 60 s"));
+}
+
+TEST_F(AdmissionTest, APlanForALoadedModelHasItsOwnMemoryBack) {
+  Paper a{"a", 4 * kGiB};
+  load(a);
+  EXPECT_EQ(admission->state_for(a.seat->key()).free_ram, 20 * kGiB);
+  EXPECT_EQ(admission->state_for("llama-cpp:other:0").free_ram, 16 * kGiB);
+}
+
 TEST_F(AdmissionTest, UnderMemoryPressureIdleEnginesGo) {
   Paper a{"a", kGiB}, b{"b", kGiB, true};
   load(a);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/json.h"
 
@@ -12,12 +14,15 @@ using engine::make_error;
 
 namespace {
 
+// No process has more; sums of such figures cannot wrap around.
+constexpr Bytes kMostBytes = Bytes{1} << 56;
+
 capacity::DryRun figures(const protocol::Ready& ready) {
   return {.weights = ready.weights_bytes,
           .repack = ready.repack_bytes,
           .kv = ready.kv_bytes,
           .compute = ready.compute_bytes,
-          .process = ready.host_bytes + kProcessExtra,
+          .process = std::min(ready.host_bytes, kMostBytes) + kProcessExtra,
           .slots = ready.slots,
           .context = ready.context_per_slot,
           .type = capacity::parse_kv_type(ready.kv_type).value_or(capacity::KvType::f16)};
@@ -35,7 +40,8 @@ struct Asking {
   }
   void on_frame(const protocol::Frame& frame) {
     if (frame.type == protocol::FrameType::ready) {
-      if (auto ready = protocol::parse_ready(frame.body)) return settle(figures(*ready));
+      const auto ready = protocol::parse_ready(frame.body);
+      if (ready && ready->slots > 0 && ready->context_per_slot > 0) return settle(figures(*ready));
       settle(std::unexpected(make_error("protocol-mismatch", "The worker's answer cannot be read.")));
     } else if (frame.type == protocol::FrameType::failed) {
       if (auto failed = protocol::parse_failed(frame.body))
@@ -121,7 +127,7 @@ std::optional<capacity::DryRun> DryRunRecord::find(const std::string& engine,
     const auto weights = bytes_of(object, "weights"), repack = bytes_of(object, "repack"),
                kv = bytes_of(object, "kv"), compute = bytes_of(object, "compute"),
                process = bytes_of(object, "process");
-    if (!weights || !repack || !kv || !compute || !process) return std::nullopt;
+    if (!weights || !repack || !kv || !compute || !process) continue;
     return capacity::DryRun{.weights = *weights,
                             .repack = *repack,
                             .kv = *kv,
@@ -137,6 +143,11 @@ std::optional<capacity::DryRun> DryRunRecord::find(const std::string& engine,
 Result<> DryRunRecord::keep(const std::string& engine, const protocol::Load& load,
                             const capacity::DryRun& run) const {
   auto shapes = read_shapes(file_);
+  const auto same = [shape = shape_of(engine, load)](const json::value& entry) {
+    const auto* name = entry.is_object() ? entry.get_object().if_contains("shape") : nullptr;
+    return name == nullptr || *name == json::value(shape);
+  };
+  for (auto at = shapes.begin(); at != shapes.end();) at = same(*at) ? shapes.erase(at) : at + 1;
   while (shapes.size() >= kMostShapes) shapes.erase(shapes.begin());
   shapes.emplace_back(json::object{{"shape", shape_of(engine, load)},
                                    {"weights", run.weights},

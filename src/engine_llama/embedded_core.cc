@@ -45,6 +45,7 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
       start_timer_(parts_.timers->make()),
       stats_timer_(parts_.timers->make()),
       changed_(parts_.loop),
+      measured_(parts_.loop),
       stats_arrived_(parts_.loop) {}
 
 // One replica of a model so far. The model's name comes without its family, which the key has already.
@@ -208,6 +209,7 @@ void Core::dispose() {
   stats_timer_->cancel();
   if (launch_) launch_->abandon();
   launch_.reset();
+  dying_.reset();
   seat_.reset();
   pid_file_.reset();
   set_state(State::stopped);
@@ -217,7 +219,13 @@ void Core::dispose() {
 
 void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   const auto ended = std::exchange(launch_, nullptr);
+  // Killed, but its gigabytes are still being freed: the seat is given back with them.
+  if (seat_ && !snapshot.status) {
+    dying_ = ended;
+    ended->keep_until_exit(std::move(seat_));
+  }
   seat_.reset();
+  desk_.close();  // before what was held would be sent
   if (std::exchange(gives_way_, false)) desk_.hold(false);
   pid_file_.reset();
   start_timer_->cancel();

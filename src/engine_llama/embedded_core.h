@@ -135,11 +135,15 @@ class Core : public std::enable_shared_from_this<Core> {
   engine::Wakeup changed_;  // of state_
   std::uint64_t generation_ = 0;
   std::shared_ptr<Start> start_;
-  std::unique_ptr<engine::Seat> seat_;  // from a start that was admitted to the end of its process
-  Bytes process_bytes_ = 0;             // of the plan: what the worker needs beside what it reports
-  bool gives_way_ = false;              // to another model: nothing new is sent to the worker
-  std::string waiting_;                 // what the start waits for
-  std::deque<MonotonicTime> hits_;      // requests of the last minute, at most kMostHits
+  std::unique_ptr<engine::Seat> seat_;   // from a start that was admitted to the end of its process
+  Bytes process_bytes_ = 0;              // of the plan: what the worker needs beside what it reports
+  bool gives_way_ = false;               // to another model: nothing new is sent to the worker
+  std::shared_ptr<WorkerLaunch> dying_;  // its process is not gone yet and keeps the seat
+  bool measuring_ = false;               // a dry run is under way
+  engine::Wakeup measured_;
+  std::string unmeasurable_;        // the file whose dry run failed
+  std::string waiting_;             // what the start waits for
+  std::deque<MonotonicTime> hits_;  // requests of the last minute, at most kMostHits
 
   // The live launch and what belongs to it.
   std::shared_ptr<WorkerLaunch> launch_;

@@ -37,6 +37,12 @@ EngineError aborted_error() {
 
 // A folder of its own for whatever the worker may keep on disk; named by content, so that a replaced file
 // starts afresh.
+// What it would get once nobody else is busy: the shape that it waits for.
+capacity::MemoryPlan plan_without_work(capacity::LaunchInput input) {
+  for (auto& resident : input.machine.residents) resident.busy = resident.draining = false;
+  return capacity::plan_launch(input);
+}
+
 constexpr int kPlanPasses = 4;
 using capacity::kCellPadding;
 
@@ -57,9 +63,10 @@ std::shared_ptr<Core::Start> Core::begin_start() {
   set_state(State::starting);
   asio::co_spawn(
       parts_.loop, run_start(start), [self = shared_from_this(), start](const std::exception_ptr& thrown) {
-        if (thrown && self->start_ == start)
-          self->settle(
-              std::unexpected(make_error("engine-internal", "The engine's start failed unexpectedly.")));
+        if (!thrown || self->start_ != start) return;
+        if (!self->launch_) self->seat_.reset();
+        self->settle(
+            std::unexpected(make_error("engine-internal", "The engine's start failed unexpectedly.")));
       });
   return start;
 }
@@ -135,8 +142,8 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
                                [planner = parts_.planner, model = facts->model] { return planner(model); });
   if (start->result) co_return;
   if (!plan) co_return settle(std::unexpected(plan.error()));
+  // The seat is another start's when this one was given up while it waited.
   if (auto admitted = co_await admit(start, *facts, *plan); !admitted || start->result) {
-    seat_.reset();
     if (!start->result) settle(std::unexpected(admitted.error()));
     co_return;
   }
@@ -185,16 +192,32 @@ asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts&
   const auto engine = engine::fingerprint_file(options_.engine_program);
   const DryRunRecord record(options_.home / "engines" / "embedded" / "dry-runs" /
                             (content_key(facts) + ".json"));
-  auto known = co_await on_pool(parts_.pool, [&] { return record.find(engine, load); });
+  // One at a time: what one finds the next need not measure.
+  while (measuring_) {
+    if (!co_await measured_.wait()) co_return std::nullopt;
+  }
+  struct Measuring {
+    Core& core;
+    explicit Measuring(Core& c) : core(c) { core.measuring_ = true; }
+    ~Measuring() {
+      core.measuring_ = false;
+      core.measured_.notify();
+    }
+  };
+  const Measuring measuring(*this);
+  auto known = co_await on_pool(parts_.pool, [record, engine, load] { return record.find(engine, load); });
   if (known) co_return known;
+  if (unmeasurable_ == content_key(facts)) co_return std::nullopt;
   auto measured = co_await ask_worker(parts_, options_.engine_program, load);
   if (!measured) {
     // The load itself will say what is wrong with the file; until then estimates must do.
+    unmeasurable_ = content_key(facts);
     log_info("a model could not be measured before its load",
              {{"model", model_id_}, {"reason", measured.error().error.message}});
     co_return std::nullopt;
   }
-  auto kept = co_await on_pool(parts_.pool, [&] { return record.keep(engine, load, *measured); });
+  auto kept = co_await on_pool(
+      parts_.pool, [record, engine, load, run = *measured] { return record.keep(engine, load, run); });
   if (!kept) log_warn("a measurement could not be kept", {{"reason", kept.error().message}});
   co_return *measured;
 }
@@ -207,7 +230,8 @@ asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts,
   input.model.name = facts.model.name.empty() ? model_id_ : facts.model.name;
   input.machine = parts_.admission->state_for(input.model.key);
   for (int pass = 0; pass < kPlanPasses; ++pass) {
-    const auto shape = capacity::plan_launch(input);
+    auto shape = capacity::plan_launch(input);
+    if (shape.decision == capacity::Decision::no) shape = plan_without_work(input);
     plan.kv_type = shape.kv_type;
     plan.slots = std::max(1, shape.slots);
     plan.context = std::max<std::int64_t>(kCellPadding, shape.context);
@@ -223,6 +247,8 @@ asio::awaitable<EngineResult<capacity::MemoryPlan>> Core::plan(engine::MemoryWis
   const auto self = shared_from_this();
   auto facts = co_await on_pool(parts_.pool, [models = parts_.models] { return models->find(); });
   if (!facts) co_return std::unexpected(from_store(std::move(facts).error()));
+  if (refusal_ && refusal_->weights == facts->model.weights && refusal_->stamp == facts->stamp)
+    co_return std::unexpected(refusal_->error);
   auto launch_plan = co_await on_pool(
       parts_.pool, [planner = parts_.planner, model = facts->model] { return planner(model); });
   if (!launch_plan) co_return std::unexpected(launch_plan.error());

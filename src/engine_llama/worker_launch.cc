@@ -108,6 +108,10 @@ void WorkerLaunch::kill(std::string_view panic_kind, std::string detail) {
   finish_if_complete();
 }
 
+void WorkerLaunch::keep_until_exit(std::shared_ptr<void> what) {
+  if (process_ && !exited_) process_->on_exit([what = std::move(what)](ExitStatus) mutable { what.reset(); });
+}
+
 void WorkerLaunch::abandon() {
   finished_ = true;
   hooks_ = {};

@@ -46,6 +46,8 @@ class WorkerLaunch : public std::enable_shared_from_this<WorkerLaunch> {
   void stop(engine::StopReason reason);
   // The worker is broken: it is killed at once, nothing more is read from it. `panic_kind` says how we know.
   void kill(std::string_view panic_kind, std::string detail);
+  // Keeps something for as long as the process lives, also when its end was not waited for.
+  void keep_until_exit(std::shared_ptr<void> what);
   // Kills without a word to anybody.
   void abandon();
 

@@ -96,9 +96,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
                                     prompt::GenerateRequest& request);
   // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
   // Nothing when that cannot be read.
-  // What a load would get now, without an engine of its own staying.
-  asio::awaitable<void> plan_window(ModelName name);
   asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);
+  // Remembers in planned_ what a load would get now; nothing is loaded for it.
+  asio::awaitable<void> plan_window(ModelName name);
 
   ServiceParts parts_;
   const ServiceOptions options_;

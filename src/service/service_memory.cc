@@ -60,6 +60,7 @@ json::value ServiceCore::memory() {
     measured += held.measured;
     auto entry = plan_bytes(held.bytes);
     entry["key"] = held.key;
+    entry["charged"] = held.charged;
     entry["measured"] = held.measured > 0 ? json::value(held.measured) : json::value();
     reservations.push_back(std::move(entry));
   }
