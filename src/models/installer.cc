@@ -95,19 +95,38 @@ class Install {
   // one that only happens to get the same id.
   Result<> look_at_installed() {
     auto found = store_.find(plan_.id);
-    if (!found) return {};
-    const bool ours = found->source != "external" && found->source != "import";
-    const bool catalog = plan_.source == "catalog" && found->source == "catalog";
-    if (!ours || (!catalog && (found->source != plan_.source || found->repository != plan_.repository))) {
-      return fail(
-          ErrorKind::conflict, "model_exists",
-          fmt::format(
-              "the id \"{}\" is taken by another model ({}); delete that one, or give another id", plan_.id,
-              ours ? "from " + (found->repository.empty() ? found->source : found->repository) : "imported"),
-          "id");
-    }
+    if (!found) return look_at_unusable(found.error());
+    GEZEL_CHECK(check_owner(found->source, found->repository));
     current_ = std::move(*found);
     return {};
+  }
+
+  // What cannot be used now may be so for a while only: a file on a disk that is not there, too many open
+  // files. Its manifest still says whose it is; one that does not say so may be an import's.
+  Result<> look_at_unusable(const Error& reason) const {
+    const auto text = read_file(store_.root() / plan_.id / kManifestName, kMaxManifestBytes);
+    if (!text && text.error().kind == ErrorKind::not_found && reason.code == "model_not_found") return {};
+    const auto parsed = text ? parse_json(*text) : Result<json::value>(std::unexpected(text.error()));
+    if (!parsed || !parsed->is_object()) {
+      return fail(ErrorKind::conflict, "model_exists",
+                  fmt::format("the id \"{}\" is taken by a model whose manifest cannot be read; repair or "
+                              "delete that one, or give another id",
+                              plan_.id),
+                  "id");
+    }
+    const auto& members = parsed->get_object();
+    return check_owner(string_or(members, "source", "catalog"), string_or(members, "huggingfaceRepo"));
+  }
+
+  Result<> check_owner(const std::string& source, const std::string& repository) const {
+    const bool ours = source != "external" && source != "import";
+    const bool catalog = plan_.source == "catalog" && source == "catalog";
+    if (ours && (catalog || (source == plan_.source && repository == plan_.repository))) return {};
+    return fail(
+        ErrorKind::conflict, "model_exists",
+        fmt::format("the id \"{}\" is taken by another model ({}); delete that one, or give another id",
+                    plan_.id, ours ? "from " + (repository.empty() ? source : repository) : "imported"),
+        "id");
   }
 
   // The installed file that is what the plan asks for; nothing is read for it.

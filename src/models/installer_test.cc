@@ -6,6 +6,7 @@
 
 #include "models/drift.h"
 #include "models/install_test_support.h"
+#include "models/manifest.h"
 
 namespace gezel::models {
 namespace {
@@ -293,6 +294,43 @@ TEST_F(Installer, AModelFromElsewhereIsNotReplaced) {
   ASSERT_TRUE(run(plan)) << "the same one may be installed again";
   plan.repository = "other/model";
   EXPECT_EQ(code(run(plan)), "model_exists");
+}
+
+TEST_F(Installer, ABrokenModelFromElsewhereIsNotReplaced) {
+  for (const char* mode : {"copy", "reference"}) {
+    TestFolder own;
+    const auto imported =
+        store.import({.path = own.write("x.gguf", tiny_model()).string(), .mode = mode, .id = "model-q4"});
+    ASSERT_TRUE(imported);
+    fs::remove(imported->weights);
+    EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists") << mode;
+    EXPECT_EQ(string_or(manifest_of(), "weightsFilename"), manifest_name(imported->weights, mode[0] == 'r'));
+    ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  }
+}
+
+TEST_F(Installer, WhatCannotBeReadIsNotReplaced) {
+  fs::create_directories(store.root() / "model-q4" / "manifest.json");
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists");
+  fs::remove(store.root() / "model-q4" / "manifest.json");
+  home.write("engines/llama-cpp/models/model-q4/manifest.json", "{");
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists") << "it may have been an import";
+}
+
+TEST_F(Installer, ABrokenInstallIsReplacedByTheSameModelOnly) {
+  auto plan = plan_for(files, server.url(""));
+  for (const char* source : {"catalog", "huggingface"}) {
+    plan.source = source;
+    ASSERT_TRUE(run(plan));
+    fs::remove(store.root() / "model-q4" / "m.gguf");
+    auto other = plan;
+    other.source = "huggingface";
+    other.repository = "other/model";
+    EXPECT_EQ(code(run(other)), "model_exists") << source;
+    ASSERT_TRUE(run(plan)) << source;
+    EXPECT_TRUE(store.find("model-q4"));
+    ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  }
 }
 
 TEST_F(Installer, NothingIsWrittenThroughALinkInTheStore) {
