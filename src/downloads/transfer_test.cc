@@ -321,5 +321,36 @@ TEST(CancellationTest, WakesWhoWaits) {
   EXPECT_TRUE(cancellation.cancelled());
 }
 
+TEST_F(Transfer, WhatAProxySaysIsNotTheAnswerOfTheHost) {
+  TestServer proxy([](const ServedRequest&) { return Reply(); });
+  CurlClient behind({.user_agent = "gezel-inference/test", .proxy = proxy.url("")}, clock);
+  const auto failed = Transfers(behind, waiter, entropy)
+                          .fetch({.url = "https://hub.invalid/m.gguf", .partial = partial}, {}, cancellation);
+  ASSERT_FALSE(failed) << "the head of its 200 has a length of 0";
+  EXPECT_EQ(failed.error().code, "tls_error");
+  EXPECT_EQ(proxy.requests().at(0).target, "hub.invalid:443");
+}
+
+TEST_F(Transfer, AProxyThatRefusesIsNamed) {
+  int status = 407;
+  TestServer proxy([&](const ServedRequest&) {
+    Reply out;
+    out.status = status;
+    return out;
+  });
+  CurlClient behind({.user_agent = "gezel-inference/test", .proxy = proxy.url("")}, clock);
+  const Transfers through(behind, waiter, entropy);
+  const FileRequest request{.url = "https://hub.invalid/m.gguf", .partial = partial};
+  auto failed = through.fetch(request, {}, cancellation);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, "proxy_refused");
+  EXPECT_THAT(failed.error().message, HasSubstr("407"));
+  EXPECT_EQ(proxy.requests().size(), 1U);
+  status = 503;
+  failed = through.fetch(request, {}, cancellation);
+  EXPECT_EQ(failed.error().code, "proxy_refused");
+  EXPECT_EQ(proxy.requests().size(), 6U) << "it may be better next time";
+}
+
 }  // namespace
 }  // namespace gezel::downloads
