@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/public_text.h"
 
 namespace gezel::models {
 namespace {
@@ -68,6 +69,21 @@ void call_quietly(const std::function<void()>& callback, std::string_view what) 
     callback();
   } catch (const std::exception& error) {
     log_warn("a callback of an install failed", {{"which", std::string(what)}, {"error", error.what()}});
+  }
+}
+
+// The log gets the whole text of what went wrong; watchers are network clients, whom folders of this machine
+// do not concern.
+void make_public(JobEvent& event, const std::string& model_id) {
+  if (event.type == JobEvent::Type::retrying) {
+    log_info("a download is tried again", {{"model", model_id}, {"reason", event.reason}});
+    event.reason = without_folders(event.reason);
+  }
+  if (event.type == JobEvent::Type::error) {
+    if (event.error.kind != ErrorKind::cancelled)
+      log_warn("an install ended with an error",
+               {{"model", model_id}, {"code", event.error.code}, {"error", event.error.message}});
+    event.error.message = without_folders(event.error.message);
   }
 }
 
@@ -155,6 +171,7 @@ class InstallJobs::State : public std::enable_shared_from_this<State> {
     // Nothing comes after the end.
     if (found == jobs.end() || found->second.status != JobStatus::running) return;
     Job& job = found->second;
+    make_public(event, job.model_id);
     if (event.type == JobEvent::Type::verifying) job.phase = JobPhase::verifying;
     if (event.type == JobEvent::Type::progress) job.phase = JobPhase::downloading;
     if (event.type == JobEvent::Type::extracting_metadata) job.phase = JobPhase::extracting_metadata;

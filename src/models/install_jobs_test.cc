@@ -213,6 +213,21 @@ TEST_F(Jobs, TooManyAtOnceAreRefused) {
   go.set_value();
 }
 
+TEST_F(Jobs, WhatIsToldNamesNoFolders) {
+  const auto job = start([](JobControl& control) -> std::expected<Installed, InstallError> {
+    downloads::Retry retry;
+    retry.reason = {ErrorKind::unavailable, "dropped", "read /home/u/.gezel/m.gguf.partial: no", {}};
+    control.retrying("m.gguf", retry);
+    return std::unexpected(
+        InstallError{{ErrorKind::io, "io_error", "rename /home/u/.gezel/a/m.gguf: full", {}}, {}});
+  });
+  until([&] { return ended(job); });
+  const auto events = jobs->find(job)->events;
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].reason, "The download of m.gguf stopped: read m.gguf.partial: no.");
+  EXPECT_EQ(events[1].error.message, "rename m.gguf: full");
+}
+
 TEST_F(Jobs, AnInstallCanBeCancelledAndGoneOnWith) {
   TestFolder home;
   testing::CountingEntropy counting;
