@@ -23,6 +23,8 @@ namespace {
 struct Counters {
   std::atomic<Bytes> written = 0, total = 0;
   std::atomic<bool> running = true;
+  // By the worker that does the work, or by who ends a job that no worker has begun yet.
+  std::atomic<bool> claimed = false;
   Bytes remaining() const {
     const Bytes all = total, done = written;
     return running && all > done ? all - done : 0;
@@ -252,6 +254,7 @@ class Control final : public JobControl {
   }
 
   void run(const JobWork& work) {
+    if (own_->claimed.exchange(true)) return;
     std::expected<Installed, InstallError> result = std::unexpected(
         InstallError{{ErrorKind::internal, "ensure_failed", "the install ended without saying why", {}}, {}});
     try {
@@ -304,7 +307,8 @@ InstallJobs::~InstallJobs() {
 
 Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::string& id, JobWork work) {
   state_->purge();
-  if (const Job* job = state_->running(backend, id)) return StartedJob{job->job_id, true};
+  GEZEL_TRY(std::string joined, join(backend, id));
+  if (!joined.empty()) return StartedJob{std::move(joined), true};
   const auto running = std::ranges::count_if(
       state_->jobs, [](const auto& entry) { return entry.second.status == JobStatus::running; });
   if (static_cast<std::size_t>(running) >= kMaxRunningJobs) {
@@ -325,6 +329,17 @@ Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::strin
   state_->jobs.emplace(job.job_id, std::move(job));
   asio::post(state_->pool, [control, moved = std::move(work)] { control->run(moved); });
   return out;
+}
+
+Result<std::string> InstallJobs::join(catalog::Backend backend, const std::string& id) const {
+  const Job* job = state_->running(backend, id);
+  if (job == nullptr) return std::string();
+  if (job->cancellation->cancelled()) {
+    return fail(ErrorKind::conflict, "install_in_progress",
+                fmt::format("the install of \"{}\" was cancelled and is about to end; try again then", id),
+                "model");
+  }
+  return job->job_id;
 }
 
 std::string InstallJobs::running(catalog::Backend backend, const std::string& id) const {
@@ -363,6 +378,11 @@ bool InstallJobs::cancel(catalog::Backend backend, const std::string& id) {
   Job* job = state_->running(backend, id);
   if (job == nullptr) return false;
   job->cancellation->cancel();
+  // While it waits for a thread nobody else would notice.
+  if (!job->counters->claimed.exchange(true)) {
+    job->counters->running = false;
+    state_->take(job->job_id, ended(std::unexpected(InstallError{cancelled_install(), {}})));
+  }
   return true;
 }
 

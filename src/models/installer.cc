@@ -86,9 +86,7 @@ class Install {
 
   Result<> cancelled() const {
     if (!cancellation_.cancelled()) return {};
-    return fail(
-        ErrorKind::cancelled, "cancelled",
-        "the install was cancelled; what was downloaded stays, and the next install goes on from there");
+    return std::unexpected(cancelled_install());
   }
 
   // The copy that is there may have files of the new one. A model that came from elsewhere is not replaced by
@@ -385,6 +383,13 @@ class Install {
 #undef GEZEL_STEP
 
 }  // namespace
+
+Error cancelled_install() {
+  return {ErrorKind::cancelled,
+          "cancelled",
+          "the install was cancelled; what was downloaded stays, and the next install goes on from there",
+          {}};
+}
 
 std::expected<Installed, InstallError> install(ModelStore& store, const downloads::Transfers& transfers,
                                                const Clock& clock, const InstallPlan& plan,

@@ -52,6 +52,9 @@ struct InstallOptions {
   StepHook at_step;
 };
 
+// How an install ends that was cancelled: `cancelled`.
+Error cancelled_install();
+
 // Error codes: those of check_plan and Transfers, insufficient_disk, hash_mismatch, install_in_progress,
 // model_exists, unsupported_backend, and those of the GGUF reader for a file that is no model.
 std::expected<Installed, InstallError> install(ModelStore& store, const downloads::Transfers& transfers,

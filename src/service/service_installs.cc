@@ -194,6 +194,13 @@ asio::awaitable<void> CoreInstalls::after_install(std::string id) {
   co_await core_.forget_model({std::string(kLlamaProvider), id});
 }
 
+std::optional<api::ApiResult<EnsuredModel>> CoreInstalls::join(Backend backend, const std::string& id) const {
+  auto job = jobs_.join(backend, id);
+  if (!job) return std::unexpected(install_error(job.error()));
+  if (job->empty()) return std::nullopt;
+  return EnsuredModel{catalog::qualified_id(backend, id), std::move(*job)};
+}
+
 api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, bool skip_sha) {
   const Backend backend = plan.backend;
   const std::string id = plan.id;
@@ -216,8 +223,7 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(std::string m
     co_return co_await ensure_from_hub(std::move(model));
   }
   if (const auto id = catalog::parse_qualified_id(model)) {
-    if (auto job = jobs_.running(id->backend, id->id); !job.empty())
-      co_return EnsuredModel{catalog::qualified_id(id->backend, id->id), std::move(job)};
+    if (auto joined = join(id->backend, id->id)) co_return std::move(*joined);
   }
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model] {
@@ -240,8 +246,7 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_hub(std:
   });
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   if (!plan) co_return std::unexpected(install_error(plan.error()));
-  if (auto job = jobs_.running(plan->backend, plan->id); !job.empty())
-    co_return EnsuredModel{catalog::qualified_id(plan->backend, plan->id), std::move(job)};
+  if (auto joined = join(plan->backend, plan->id)) co_return std::move(*joined);
   co_await core->refresh();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   const auto* there = core->installed(plan->id);
@@ -254,8 +259,7 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::install(InstallReque
   const auto core = core_.shared_from_this();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   const std::string model = catalog::qualified_id(Backend::llama_cpp, request.id);
-  if (auto job = jobs_.running(Backend::llama_cpp, request.id); !job.empty())
-    co_return EnsuredModel{model, std::move(job)};
+  if (auto joined = join(Backend::llama_cpp, request.id)) co_return std::move(*joined);
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model, projector = request.include_projector] {
     return look_up(model, *parts_, projector, [](Backend, std::string_view) { return false; });
