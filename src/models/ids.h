@@ -23,6 +23,12 @@ bool same_id(std::string_view a, std::string_view b);
 // id, and with it that item's tuning, by accident.
 std::string local_id(std::string_view file_stem);
 
+// The same of any length.
+std::string whole_local_id(std::string_view file_stem);
+
+// `base` and then `mark`; `base` is shortened where the whole would be too long.
+std::string marked_id(std::string_view base, std::string_view mark);
+
 // `base` for 1, "base-2" for 2 and so on; `base` is shortened where the whole would be too long.
 std::string numbered_id(std::string_view base, int number);
 

@@ -53,7 +53,7 @@ class SharedCounters {
 };
 
 struct Job {
-  std::string job_id, model_id, id;
+  std::string job_id, model_id, id, file;
   catalog::Backend backend = catalog::Backend::llama_cpp;
   JobStatus status = JobStatus::running;
   JobPhase phase = JobPhase::downloading;
@@ -305,9 +305,10 @@ InstallJobs::~InstallJobs() {
   cancel_all();
 }
 
-Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::string& id, JobWork work) {
+Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::string& id, JobWork work,
+                                      const std::string& file) {
   state_->purge();
-  GEZEL_TRY(std::string joined, join(backend, id));
+  GEZEL_TRY(std::string joined, join(backend, id, file));
   if (!joined.empty()) return StartedJob{std::move(joined), true};
   const auto running = std::ranges::count_if(
       state_->jobs, [](const auto& entry) { return entry.second.status == JobStatus::running; });
@@ -321,6 +322,7 @@ Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::strin
   job.job_id = new_uuid(state_->entropy);
   job.model_id = catalog::qualified_id(backend, id);
   job.id = id;
+  job.file = file;
   job.backend = backend;
   job.started_at_ms = unix_millis(state_->clock.wall_now());
   state_->counters->add(job.counters);
@@ -331,9 +333,18 @@ Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::strin
   return out;
 }
 
-Result<std::string> InstallJobs::join(catalog::Backend backend, const std::string& id) const {
+Result<std::string> InstallJobs::join(catalog::Backend backend, const std::string& id,
+                                      const std::string& file) const {
   const Job* job = state_->running(backend, id);
   if (job == nullptr) return std::string();
+  if (!file.empty() && job->file != file) {
+    return fail(
+        ErrorKind::conflict, "model_exists",
+        fmt::format("another model is being installed as \"{}\"; wait for it, and {} gets an id of its "
+                    "own",
+                    id, file),
+        "model");
+  }
   if (job->cancellation->cancelled()) {
     return fail(ErrorKind::conflict, "install_in_progress",
                 fmt::format("the install of \"{}\" was cancelled and is about to end; try again then", id),

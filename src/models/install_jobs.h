@@ -83,10 +83,14 @@ class InstallJobs {
   InstallJobs& operator=(const InstallJobs&) = delete;
 
   // Joins the running job of that model, or starts one. Errors: those of join(), `too_many_installs`.
-  Result<StartedJob> start(catalog::Backend backend, const std::string& id, JobWork work);
-  // The job that a caller joins who wants that model, "" = none. Error `install_in_progress`: it was
-  // cancelled but has not ended.
-  Result<std::string> join(catalog::Backend backend, const std::string& id) const;
+  // `file` as for join().
+  Result<StartedJob> start(catalog::Backend backend, const std::string& id, JobWork work,
+                           const std::string& file = {});
+  // The job that a caller joins who wants that model, "" = none. `file` tells models apart that could get
+  // the same id; "" = whatever has the id is meant. Errors: `install_in_progress`, it was cancelled but has
+  // not ended; `model_exists`, it installs another file.
+  Result<std::string> join(catalog::Backend backend, const std::string& id,
+                           const std::string& file = {}) const;
   // The job that runs for a model, "" = none.
   std::string running(catalog::Backend backend, const std::string& id) const;
 

@@ -262,6 +262,21 @@ TEST_F(Jobs, AJobThatIsBeingCancelledIsNotJoined) {
   EXPECT_NE(start(work), job);
 }
 
+TEST_F(Jobs, OnlyAJobForTheSameFileIsJoined) {
+  std::promise<void> go;
+  auto gate = go.get_future().share();
+  const JobWork work = [gate](JobControl&) -> std::expected<Installed, InstallError> {
+    gate.wait();
+    return Installed{};
+  };
+  const auto job = jobs->start(Backend::llama_cpp, "m", work, "org/a/m.gguf").value();
+  EXPECT_EQ(jobs->start(Backend::llama_cpp, "m", work, "org/a/m.gguf")->job_id, job.job_id);
+  EXPECT_EQ(jobs->start(Backend::llama_cpp, "m", work, "org/b/m.gguf").error().code, "model_exists");
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m", "org/b/m.gguf").error().kind, ErrorKind::conflict);
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m").value(), job.job_id) << "whatever it is by that id";
+  go.set_value();
+}
+
 TEST_F(Jobs, WhatIsToldNamesNoFolders) {
   const auto job = start([](JobControl& control) -> std::expected<Installed, InstallError> {
     downloads::Retry retry;

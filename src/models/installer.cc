@@ -94,7 +94,7 @@ class Install {
   Result<> look_at_installed() {
     auto found = store_.find(plan_.id);
     if (!found) return look_at_unusable(found.error());
-    GEZEL_CHECK(check_owner(found->source, found->repository));
+    GEZEL_CHECK(check_owner(*found));
     current_ = std::move(*found);
     return {};
   }
@@ -113,13 +113,19 @@ class Install {
                   "id");
     }
     const auto& members = parsed->get_object();
-    return check_owner(string_or(members, "source", "catalog"), string_or(members, "huggingfaceRepo"));
+    InstalledModel owner;
+    owner.source = string_or(members, "source", "catalog");
+    owner.repository = string_or(members, "huggingfaceRepo");
+    owner.repository_file = string_or(members, "huggingfaceFile");
+    owner.weights = string_or(members, "weightsFilename");
+    return check_owner(owner);
   }
 
-  Result<> check_owner(const std::string& source, const std::string& repository) const {
+  Result<> check_owner(const InstalledModel& owner) const {
+    const std::string &source = owner.source, &repository = owner.repository;
     const bool ours = source != "external" && source != "import";
     const bool catalog = plan_.source == "catalog" && source == "catalog";
-    if (ours && (catalog || (source == plan_.source && repository == plan_.repository))) return {};
+    if (ours && (catalog || is_same_source(owner, plan_))) return {};
     return fail(
         ErrorKind::conflict, "model_exists",
         fmt::format("the id \"{}\" is taken by another model ({}); delete that one, or give another id",
@@ -337,6 +343,7 @@ class Install {
     draft.catalog_id = plan_.catalog_id;
     draft.catalog_version = plan_.catalog_version;
     draft.repository = plan_.repository;
+    draft.repository_file = plan_.repository_file;
     draft.revision = plan_.revision;
     draft.architecture = facts_.architecture;
     draft.quantization = plan_.quantization.empty() ? facts_.quantization : plan_.quantization;
@@ -383,6 +390,21 @@ class Install {
 #undef GEZEL_STEP
 
 }  // namespace
+
+bool is_same_source(const InstalledModel& model, const InstallPlan& plan) {
+  if (model.source != plan.source || model.repository != plan.repository || plan.files.empty()) return false;
+  return model.repository_file.empty() || plan.repository_file.empty()
+             ? model.weights.filename().string() == fs::path(plan.files.front().name).filename().string()
+             : model.repository_file == plan.repository_file;
+}
+
+bool has_files_of(const InstalledModel& model, const InstallPlan& plan) {
+  return is_same_source(model, plan) && std::ranges::all_of(plan.files, [&](const PlannedFile& file) {
+           const auto digest = model.sha256.find(file.name);
+           if (digest == model.sha256.end()) return false;
+           return file.sha256.empty() ? model.revision == plan.revision : digest->second == file.sha256;
+         });
+}
 
 Error cancelled_install() {
   return {ErrorKind::cancelled,

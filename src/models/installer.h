@@ -52,6 +52,11 @@ struct InstallOptions {
   StepHook at_step;
 };
 
+// Whether a model came from the repository and file that the plan is for, perhaps in another revision.
+bool is_same_source(const InstalledModel& model, const InstallPlan& plan);
+// Whether it also has the plan's files, by their digests; by the revision where the plan has none.
+bool has_files_of(const InstalledModel& model, const InstallPlan& plan);
+
 // How an install ends that was cancelled: `cancelled`.
 Error cancelled_install();
 

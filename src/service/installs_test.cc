@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <set>
+#include <tuple>
+
 #include "models/install_events.h"
 #include "service/test_service.h"
 
@@ -9,6 +12,7 @@ namespace gezel::service {
 namespace {
 
 using models::testing::tiny_model;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -229,6 +233,42 @@ TEST_F(InstallService, AnIdThatIsTakenGetsANumber) {
   settle();
   EXPECT_TRUE(chat("discovered:lm-studio/local-x"));
   EXPECT_THAT(listed(), ElementsAre("llama-cpp:local-x-2", "llama-cpp:local-x"));
+}
+
+TEST_F(InstallService, TwoFilesOfTheHubAreTwoModels) {
+  start();
+  const auto pull = [&](const std::string& repository, const std::string& path, std::uint64_t fill) {
+    const std::string content = tiny_model("llama", fill), commit(40, 'c');
+    client.files["main"] = R"({"sha":")" + commit + R"("})";
+    client.files[commit + "?recursive=true"] =
+        fmt::format(R"([{{"type":"file","path":"{}","size":{},"lfs":{{"oid":"{}"}}}}])", path, content.size(),
+                    sha256_hex(content));
+    client.files["m.gguf?download=true"] = content;
+    const auto started = ensure("hf:" + repository, true);
+    EXPECT_TRUE(started) << started.error().message;
+    settle();
+    return *started;
+  };
+  const auto first = pull("org/a", "m.gguf", 64);
+  EXPECT_EQ(first.model_id, "llama-cpp:local-m");
+  EXPECT_NE(first.job_id, "");
+  std::set<std::string> ids{first.model_id};
+  for (const auto& [repository, path, fill] :
+       {std::tuple{"org/b", "m.gguf", 128}, {"org/a", "sub/m.gguf", 256}}) {
+    const auto other = pull(repository, path, fill);
+    EXPECT_THAT(other.model_id, ::testing::StartsWith("llama-cpp:local-m-"));
+    EXPECT_EQ(event_types(other.job_id).back(), "done");
+    const auto again = pull(repository, path, fill);
+    EXPECT_EQ(again.model_id, other.model_id);
+    EXPECT_EQ(again.job_id, "") << "it is there";
+    ids.insert(other.model_id);
+  }
+  EXPECT_EQ(ids.size(), 3U);
+  EXPECT_EQ(pull("org/a", "m.gguf", 64).job_id, "");
+  const auto changed = pull("org/a", "m.gguf", 512);
+  EXPECT_EQ(changed.model_id, first.model_id);
+  EXPECT_NE(changed.job_id, "") << "what is installed is not what the hub has";
+  EXPECT_EQ(event_types(changed.job_id).back(), "done");
 }
 
 TEST_F(InstallService, NothingStartsWhileTheServiceStops) {

@@ -194,8 +194,9 @@ asio::awaitable<void> CoreInstalls::after_install(std::string id) {
   co_await core_.forget_model({std::string(kLlamaProvider), id});
 }
 
-std::optional<api::ApiResult<EnsuredModel>> CoreInstalls::join(Backend backend, const std::string& id) const {
-  auto job = jobs_.join(backend, id);
+std::optional<api::ApiResult<EnsuredModel>> CoreInstalls::join(Backend backend, const std::string& id,
+                                                               const std::string& file) const {
+  auto job = jobs_.join(backend, id, file);
   if (!job) return std::unexpected(install_error(job.error()));
   if (job->empty()) return std::nullopt;
   return EnsuredModel{catalog::qualified_id(backend, id), std::move(*job)};
@@ -204,11 +205,13 @@ std::optional<api::ApiResult<EnsuredModel>> CoreInstalls::join(Backend backend, 
 api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, bool skip_sha) {
   const Backend backend = plan.backend;
   const std::string id = plan.id;
+  const std::string file = plan.repository_file.empty() ? std::string() : models::hub_file(plan);
   const auto started =
       jobs_.start(backend, id,
                   models::install_work(
                       core_.store_, *parts_->transfers, core_.parts_.clock, std::move(plan),
-                      {.skip_sha = skip_sha, .token = parts_->token, .others_remaining = {}, .at_step = {}}));
+                      {.skip_sha = skip_sha, .token = parts_->token, .others_remaining = {}, .at_step = {}}),
+                  file);
   if (!started) return std::unexpected(install_error(started.error()));
   if (!started->joined)
     log_info("an install begins", {{"model", catalog::qualified_id(backend, id)}, {"job", started->job_id}});
@@ -246,11 +249,11 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_hub(std:
   });
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   if (!plan) co_return std::unexpected(install_error(plan.error()));
-  if (auto joined = join(plan->backend, plan->id)) co_return std::move(*joined);
   co_await core->refresh();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
-  const auto* there = core->installed(plan->id);
-  if (there != nullptr && there->repository == plan->repository && there->revision == plan->revision)
+  plan->id = models::free_hub_id(*plan, [&](std::string_view id) { return core->installed(id); });
+  if (auto joined = join(plan->backend, plan->id, models::hub_file(*plan))) co_return std::move(*joined);
+  if (const auto* there = core->installed(plan->id); there != nullptr && models::has_files_of(*there, *plan))
     co_return EnsuredModel{catalog::qualified_id(plan->backend, plan->id), ""};
   co_return start_job(std::move(*plan), false);
 }
