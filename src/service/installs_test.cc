@@ -271,6 +271,32 @@ TEST_F(InstallService, TwoFilesOfTheHubAreTwoModels) {
   EXPECT_EQ(event_types(changed.job_id).back(), "done");
 }
 
+TEST_F(InstallService, AnUpdateKeepsTheProjector) {
+  const std::string projector = tiny_model("clip", 32);
+  client.files["mmproj.gguf?download=true"] = projector;
+  offer("small-q4", tiny_model());
+  const std::string path = "catalog/chat-models/sm/small-q4/versions/1.0.0/manifest.json";
+  std::string version = read_file(home.path() / path).value();
+  version.insert(version.size() - 2,
+                 fmt::format(R"(,"mmproj":{{"filename":"mmproj.gguf","sha256":"{}","sizeBytes":{}}})",
+                             sha256_hex(projector), projector.size()));
+  home.write(path, version);
+  start();
+  const auto install = [&](bool include_projector) {
+    const auto started = wait(service->installs().install(
+        {.id = "small-q4", .skip_sha = false, .include_projector = include_projector}));
+    ASSERT_TRUE(started) << started.error().message;
+    settle();
+    ASSERT_TRUE(store.find("small-q4"));
+  };
+  install(false);
+  EXPECT_TRUE(store.find("small-q4")->projector.empty()) << "nobody asked for it";
+  install(true);
+  EXPECT_FALSE(store.find("small-q4")->projector.empty());
+  install(false);
+  EXPECT_FALSE(store.find("small-q4")->projector.empty());
+}
+
 TEST_F(InstallService, NothingStartsWhileTheServiceStops) {
   offer("small-q4", tiny_model());
   start();

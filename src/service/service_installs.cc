@@ -54,11 +54,15 @@ struct Wanted {
   std::optional<models::InstallPlan> plan;  // nothing: it is installed
 };
 
-Result<Wanted> look_up(const std::string& model, const InstallParts& parts, bool include_projector,
+Result<Wanted> look_up(const std::string& model, const InstallParts& parts, const models::ModelStore& store,
+                       bool include_projector,
                        const std::function<bool(Backend, std::string_view)>& installed) {
   GEZEL_TRY(const auto ensured, models::check_ensure(model, *parts.catalog, parts.host, installed));
   Wanted out{ensured.id, std::nullopt};
   if (ensured.ready || ensured.id.backend != Backend::llama_cpp) return out;
+  // An update keeps what somebody asked for.
+  const auto there = store.find(ensured.id.id);
+  include_projector = include_projector || (there && there->source == "catalog" && !there->projector.empty());
   GEZEL_TRY(out.plan, models::plan_install(*ensured.resolved, ensured.id.backend,
                                            {.hub = parts.hub, .include_projector = include_projector}));
   return out;
@@ -230,7 +234,7 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(std::string m
   }
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model] {
-    return look_up(model, *parts_, false, [this](Backend backend, std::string_view id) {
+    return look_up(model, *parts_, core_.store_, false, [this](Backend backend, std::string_view id) {
       return backend == Backend::llama_cpp && core_.store_.find(id).has_value();
     });
   });
@@ -265,7 +269,7 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::install(InstallReque
   if (auto joined = join(Backend::llama_cpp, request.id)) co_return std::move(*joined);
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model, projector = request.include_projector] {
-    return look_up(model, *parts_, projector, [](Backend, std::string_view) { return false; });
+    return look_up(model, *parts_, core_.store_, projector, [](Backend, std::string_view) { return false; });
   });
   if (!wanted) co_return std::unexpected(install_error(wanted.error()));
   if (!wanted->plan) co_return std::unexpected(unsupported_backend(model));
