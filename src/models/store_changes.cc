@@ -183,7 +183,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
     }
     if (error) {
       return fail(
-          ErrorKind::io, "model_locked",
+          ErrorKind::conflict, "model_locked",
           fmt::format("\"{}\" is deleted, but its files cannot be removed yet ({}): one may still be open; "
                       "switch to another model, and the next start removes them",
                       request.id, error.message()),

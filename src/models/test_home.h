@@ -3,6 +3,8 @@
 // A store in a home of its own for every test, and small model files to install.
 #pragma once
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -40,6 +42,22 @@ inline std::string tiny_model(std::string_view architecture = "llama", std::uint
       .tensor("token_embd.weight", fill);
   return file.bytes();
 }
+
+// While it lives no file or folder can be opened.
+class NoNewFiles {
+ public:
+  NoNewFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoNewFiles(const NoNewFiles&) = delete;
+  NoNewFiles& operator=(const NoNewFiles&) = delete;
+  ~NoNewFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
 
 class StoreTest : public ::testing::Test {
  protected:

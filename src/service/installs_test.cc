@@ -297,6 +297,22 @@ TEST_F(InstallService, AnUpdateKeepsTheProjector) {
   EXPECT_FALSE(store.find("small-q4")->projector.empty());
 }
 
+TEST_F(InstallService, ADeletionWhoseFilesStaySaysSo) {
+  install("a");
+  start();
+  ASSERT_TRUE(chat("llama-cpp:a"));
+  auto removed = [&] {
+    const models::testing::NoNewFiles none;
+    return wait(service->installs().remove("a", true));
+  }();
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().status, 409);
+  EXPECT_EQ(removed.error().code, "model_locked");
+  EXPECT_THAT(removed.error().message, AllOf(HasSubstr("is deleted"), Not(HasSubstr(home.path().string()))));
+  EXPECT_THAT(listed(), IsEmpty());
+  EXPECT_EQ(chat("llama-cpp:a").error().code, "model_not_found");
+}
+
 TEST_F(InstallService, NothingStartsWhileTheServiceStops) {
   offer("small-q4", tiny_model());
   start();

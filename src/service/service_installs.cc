@@ -403,10 +403,13 @@ asio::awaitable<api::ApiResult<json::value>> CoreInstalls::remove(std::string id
   request.wait = [stopped = stopped_](Millis delay) { return stopped->wait(delay); };
   const auto removed =
       co_await on_pool(core->parts_.pool, [this, request] { return core_.store_.remove(request); });
-  if (!removed) co_return std::unexpected(api::from_error(removed.error()));
+  // With files that stay for now the model is gone all the same.
+  if (!removed && removed.error().code != "model_locked")
+    co_return std::unexpected(api::from_error(removed.error()));
   log_info("a model was deleted", {{"model", name.qualified()}});
   if (!core->stopping_) co_await core->refresh();
   co_await core->forget_model(name);
+  if (!removed) co_return std::unexpected(api::from_error(removed.error()));
   co_return json::object{{"ok", true}};
 }
 
