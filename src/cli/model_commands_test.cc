@@ -107,6 +107,24 @@ TEST(Pull, DetachStartsAndReturns) {
   EXPECT_EQ(daemon.seen().size(), 2U);
 }
 
+TEST(Pull, UpdateAndDetachStartsAndReturns) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m", "--update", "--detach", "--json"}), kOk);
+  EXPECT_EQ(daemon.seen().size(), 2U);
+  EXPECT_EQ(daemon.seen()[1].target, "/api/llama-cpp/models/m/install");
+  EXPECT_EQ(world.out.str(), R"({"type":"started","modelId":"llama-cpp:m","jobId":"j1"})"
+                             "\n");
+  EXPECT_THAT(world.err.str(), HasSubstr("`gezel pull m` shows it"));
+
+  FakeDaemon failing(pulling(
+      {R"({"type":"error","modelId":"llama-cpp:m","error":"The file differs.","code":"hash_mismatch"})"}));
+  TestWorld second;
+  second.point_to(failing);
+  EXPECT_EQ(second.run({"pull", "m", "--update", "--detach"}), kFailure);
+}
+
 TEST(Pull, UpdateAsksTheManagementRoute) {
   FakeDaemon daemon(pulling(kInstalled));
   TestWorld world;
