@@ -30,6 +30,16 @@ bool is_store_safe_id(std::string_view id) {
                      [](char c) { return is_alnum(c) || c == '.' || c == '-' || c == ':'; });
 }
 
+Result<> check_store_safe_id(std::string_view id) {
+  if (is_store_safe_id(id)) return {};
+  return fail(
+      ErrorKind::invalid, "invalid-model-id",
+      fmt::format("\"{}\" is no model id: a letter or digit, then letters, digits, '.', '-' and ':', at most "
+                  "{} characters",
+                  id.substr(0, 200), kMaxIdLength),
+      "id");
+}
+
 bool same_id(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
+
 namespace gezel::models {
 
 inline constexpr std::size_t kMaxIdLength = 64;
@@ -15,6 +17,8 @@ inline constexpr std::size_t kMaxIdLength = 64;
 // A letter or digit, then letters, digits, '.', '-' and ':', at most kMaxIdLength characters, either case.
 // Such an id is one path segment and never hidden.
 bool is_store_safe_id(std::string_view id);
+// Error `invalid-model-id`, which says what an id is.
+Result<> check_store_safe_id(std::string_view id);
 
 // Ids are told apart without regard to case, because some file systems do.
 bool same_id(std::string_view a, std::string_view b);

@@ -297,6 +297,16 @@ TEST_F(InstallService, AnUpdateKeepsTheProjector) {
   EXPECT_FALSE(store.find("small-q4")->projector.empty());
 }
 
+TEST_F(InstallService, AnInstallOfABadIdIsRefused) {
+  start();
+  for (const char* id : {"../x", "", ".x", "a/b"}) {
+    const auto refused = wait(service->installs().install({.id = id}));
+    ASSERT_FALSE(refused) << id;
+    EXPECT_EQ(refused.error().status, 400) << id;
+    EXPECT_EQ(refused.error().code, "invalid-model-id") << id;
+  }
+}
+
 TEST_F(InstallService, ADeletionWhoseFilesStaySaysSo) {
   install("a");
   start();

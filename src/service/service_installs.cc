@@ -265,6 +265,8 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_hub(std:
 asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::install(InstallRequest request) {
   const auto core = core_.shared_from_this();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
+  if (const auto safe = models::check_store_safe_id(request.id); !safe)
+    co_return std::unexpected(install_error(safe.error()));
   const std::string model = catalog::qualified_id(Backend::llama_cpp, request.id);
   if (auto joined = join(Backend::llama_cpp, request.id)) co_return std::move(*joined);
   const ServiceCore::Busy busy(core);
