@@ -167,6 +167,42 @@ TEST_F(Installer, AFailedDownloadIsGoneOnWith) {
   EXPECT_THAT(store.inventory().incomplete, IsEmpty());
 }
 
+TEST_F(Installer, AFileThatACrashLeftUnrecordedIsNotFetchedAgain) {
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
+  home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf", files["m.gguf"]);
+  ASSERT_TRUE(run(plan));
+  ASSERT_EQ(server.requests().size(), 1U);
+  EXPECT_EQ(server.requests()[0].from, files["m.gguf"].size()) << "nothing is left to send";
+}
+
+TEST_F(Installer, AFileOfTheInstalledModelIsNotTakenForADownload) {
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  const auto plan = plan_for(files, server.url(""), "model-q4", "2.0.0");
+  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
+  // A crash between the link to a file that is reused and its record.
+  const fs::path link = store.root() / kIncoming / "model-q4" / "m.gguf";
+  fs::create_hard_link(store.root() / "model-q4" / "m.gguf", link);
+  const auto staging = StagingPlan::prepare(store.home(), store.root(), plan);
+  ASSERT_TRUE(staging);
+  EXPECT_EQ(staging->partial_bytes(plan.files[0]), 0U) << "a download would write into the installed file";
+}
+
+TEST_F(Installer, APlanThatCannotBeReadCostsNoBytes) {
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
+  const fs::path partial =
+      home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf.partial", "precious");
+  fs::permissions(partial.parent_path() / kPlanName, fs::perms::none);
+  {
+    const testing::Unprivileged user(home.path());
+    EXPECT_FALSE(StagingPlan::prepare(store.home(), store.root(), plan));
+  }
+  EXPECT_EQ(read_file(partial).value_or("(none)"), "precious");
+  home.write("engines/llama-cpp/models/.incoming/model-q4/plan.json", "{");
+  EXPECT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan)) << "one that says nothing is none";
+}
+
 TEST_F(Installer, APartialOfAnotherPinIsDropped) {
   const std::string content = files["m.gguf"];
   TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
