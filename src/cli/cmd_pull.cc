@@ -215,12 +215,15 @@ int run(Environment& env, const Arguments& arguments) {
   Viewer viewer(env, json && !detach);
   SseReader reader;
   Result<> broken;
+  bool begins = false;
   const StreamHooks hooks{.on_piece = [&](std::string_view piece) {
-    auto fed = reader.feed(piece, [&](const SseEvent& event) { return viewer.take(event); });
+    auto fed = reader.feed(piece, [&](const SseEvent& event) {
+      begins = true;
+      return viewer.take(event) && !detach;
+    });
     if (!fed) broken = std::move(fed);
-    // The first event says that the update has begun, which it does by itself.
-    const bool enough = detach && !viewer.job().empty();
-    return broken.has_value() && viewer.outcome().has_value() && !viewer.over() && !enough;
+    // With the first sign of life the update is the daemon's, even while it waits for others.
+    return broken.has_value() && viewer.outcome().has_value() && !viewer.over() && !(detach && begins);
   }};
   const auto reply = update ? client->stream(install_target(wanted), {}, hooks)
                             : client->watch(fmt::format("/v1/models/ensure/{}/events", begun.job), hooks);
@@ -229,7 +232,15 @@ int run(Environment& env, const Arguments& arguments) {
   if (!viewer.outcome()) return print_error(env, viewer.outcome().error());
   if (!broken) return print_error(env, broken.error());
   if (!reply) return print_error(env, reply.error());
-  if (detach && !viewer.job().empty()) return detached(env, argument, {viewer.model(), viewer.job()}, json);
+  if (detach && begins && !viewer.over()) {
+    begun = {viewer.model(), viewer.job()};
+    if (begun.job.empty()) {  // ensure joins it
+      auto asked = ask_for(env, *client, wanted);
+      if (!asked) return print_error(env, asked.error());
+      begun = std::move(*asked);
+    }
+    return begun.job.empty() ? finish(env, begun.model, json) : detached(env, argument, begun, json);
+  }
   if (!viewer.over()) {
     return print_error(
         env, {ErrorKind::unavailable, std::string(kCodeLost),

@@ -118,11 +118,17 @@ TEST(Pull, UpdateAndDetachStartsAndReturns) {
                              "\n");
   EXPECT_THAT(world.err.str(), HasSubstr("`gezel pull m` shows it"));
 
+  FakeDaemon waiting(pulling({": it waits for others\nevent: ping\ndata: {}", kInstalled[0]}));
+  TestWorld second;
+  second.point_to(waiting);
+  EXPECT_EQ(second.run({"pull", "m", "--update", "--detach", "--json"}), kOk);
+  EXPECT_EQ(second.out.str(), world.out.str());
+
   FakeDaemon failing(pulling(
       {R"({"type":"error","modelId":"llama-cpp:m","error":"The file differs.","code":"hash_mismatch"})"}));
-  TestWorld second;
-  second.point_to(failing);
-  EXPECT_EQ(second.run({"pull", "m", "--update", "--detach"}), kFailure);
+  TestWorld third;
+  third.point_to(failing);
+  EXPECT_EQ(third.run({"pull", "m", "--update", "--detach"}), kFailure);
 }
 
 TEST(Pull, UpdateAsksTheManagementRoute) {
