@@ -57,7 +57,4 @@ std::string flat_error_body(const ApiError& error, std::string_view request_id);
 // Headers that belong to the error: content-type, retry-after, x-should-retry, www-authenticate.
 std::vector<std::pair<std::string, std::string>> error_headers(const ApiError& error);
 
-// `text` without the folders of absolute paths ("/a/b/c.gguf" becomes "c.gguf"); our own routes stay.
-std::string without_folders(std::string_view text);
-
 }  // namespace gezel::api

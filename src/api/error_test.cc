@@ -85,15 +85,6 @@ TEST(Errors, CarryTheirHeaders) {
                                      std::pair<std::string, std::string>("x-should-retry", "false")}));
 }
 
-TEST(Errors, LoseFoldersButKeepOurRoutes) {
-  EXPECT_EQ(without_folders("open '/a/b/c.gguf': no"), "open 'c.gguf': no");
-  EXPECT_EQ(without_folders("see GET /v1/models and POST /api/models/import"),
-            "see GET /v1/models and POST /api/models/import");
-  EXPECT_EQ(without_folders("12/24 tokens/s, a/b"), "12/24 tokens/s, a/b");
-  EXPECT_EQ(without_folders("/x"), "/x");
-  EXPECT_EQ(without_folders("/a/b/"), "");
-}
-
 TEST(AffinityKey, PrefersHeadersAndSeparatesApplications) {
   EXPECT_EQ(affinity_key({}, "", "app"), "");
   EXPECT_EQ(affinity_key({}, "cache", "app"), "app:cache");

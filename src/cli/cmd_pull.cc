@@ -63,6 +63,7 @@ class Viewer {
     const json::object& event = parsed->get_object();
     if (json_) *env_.out << to_json(event) << '\n' << std::flush;
     model_ = string_or(event, "modelId", model_);
+    job_ = string_or(event, "jobId", job_);
     const std::string type = string_or(event, "type");
     if (type == "done") {
       warning_ = string_or(event, "warning");
@@ -81,6 +82,7 @@ class Viewer {
   bool over() const { return over_; }
   const Result<>& outcome() const { return outcome_; }
   const std::string& model() const { return model_; }
+  const std::string& job() const { return job_; }  // "" until the first event
   const std::string& warning() const { return warning_; }
 
  private:
@@ -124,7 +126,7 @@ class Viewer {
   int next_plain_ = 0;
   bool over_ = false;
   Result<> outcome_;
-  std::string model_, warning_;
+  std::string model_, job_, warning_;
 };
 
 // Nothing: it is installed already.
@@ -170,11 +172,21 @@ int finish(const Environment& env, const std::string& model, bool json) {
   return kOk;
 }
 
+int detached(const Environment& env, const std::string& argument, const Begun& begun, bool json) {
+  if (json)
+    *env.out << to_json(json::object{{"type", "started"}, {"modelId", begun.model}, {"jobId", begun.job}})
+             << '\n';
+  print_note(env, fmt::format("the daemon downloads {}; `gezel pull {}` shows it", short_name(begun.model),
+                              argument));
+  return kOk;
+}
+
 int run(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
   const std::string argument = arguments.text("MODEL");
   const std::string wanted = ensure_name(argument);
-  const bool json = arguments.has("--json"), update = arguments.has("--update");
+  const bool json = arguments.has("--json"), update = arguments.has("--update"),
+             detach = arguments.has("--detach");
   if (update && !wanted.starts_with(fmt::format("{}:", kLocalProvider))) {
     return print_error(
         env, {ErrorKind::invalid, std::string(kCodeUsage),
@@ -184,7 +196,7 @@ int run(Environment& env, const Arguments& arguments) {
   if (!client) return print_error(env, client.error());
 
   Begun begun{wanted, ""};
-  if (!update || arguments.has("--detach")) {
+  if (!update) {
     auto asked = ask_for(env, *client, wanted);
     if (!asked) return print_error(env, asked.error());
     begun = std::move(*asked);
@@ -197,23 +209,21 @@ int run(Environment& env, const Arguments& arguments) {
       print_note(env, "it is installed already; --update brings it to the catalog's newest version");
       return kOk;
     }
-    if (arguments.has("--detach")) {
-      if (json)
-        *env.out << to_json(json::object{{"type", "started"}, {"modelId", begun.model}, {"jobId", begun.job}})
-                 << '\n';
-      print_note(env, fmt::format("the daemon downloads {}; `gezel pull {}` shows it",
-                                  short_name(begun.model), argument));
-      return kOk;
-    }
+    if (detach) return detached(env, argument, begun, json);
   }
 
-  Viewer viewer(env, json);
+  Viewer viewer(env, json && !detach);
   SseReader reader;
   Result<> broken;
+  bool begins = false;
   const StreamHooks hooks{.on_piece = [&](std::string_view piece) {
-    auto fed = reader.feed(piece, [&](const SseEvent& event) { return viewer.take(event); });
+    auto fed = reader.feed(piece, [&](const SseEvent& event) {
+      begins = true;
+      return viewer.take(event) && !detach;
+    });
     if (!fed) broken = std::move(fed);
-    return broken.has_value() && viewer.outcome().has_value() && !viewer.over();
+    // With the first sign of life the update is the daemon's, even while it waits for others.
+    return broken.has_value() && viewer.outcome().has_value() && !viewer.over() && !(detach && begins);
   }};
   const auto reply = update ? client->stream(install_target(wanted), {}, hooks)
                             : client->watch(fmt::format("/v1/models/ensure/{}/events", begun.job), hooks);
@@ -222,6 +232,15 @@ int run(Environment& env, const Arguments& arguments) {
   if (!viewer.outcome()) return print_error(env, viewer.outcome().error());
   if (!broken) return print_error(env, broken.error());
   if (!reply) return print_error(env, reply.error());
+  if (detach && begins && !viewer.over()) {
+    begun = {viewer.model(), viewer.job()};
+    if (begun.job.empty()) {  // ensure joins it
+      auto asked = ask_for(env, *client, wanted);
+      if (!asked) return print_error(env, asked.error());
+      begun = std::move(*asked);
+    }
+    return begun.job.empty() ? finish(env, begun.model, json) : detached(env, argument, begun, json);
+  }
   if (!viewer.over()) {
     return print_error(
         env, {ErrorKind::unavailable, std::string(kCodeLost),

@@ -107,6 +107,30 @@ TEST(Pull, DetachStartsAndReturns) {
   EXPECT_EQ(daemon.seen().size(), 2U);
 }
 
+TEST(Pull, UpdateAndDetachStartsAndReturns) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m", "--update", "--detach", "--json"}), kOk);
+  EXPECT_EQ(daemon.seen().size(), 2U);
+  EXPECT_EQ(daemon.seen()[1].target, "/api/llama-cpp/models/m/install");
+  EXPECT_EQ(world.out.str(), R"({"type":"started","modelId":"llama-cpp:m","jobId":"j1"})"
+                             "\n");
+  EXPECT_THAT(world.err.str(), HasSubstr("`gezel pull m` shows it"));
+
+  FakeDaemon waiting(pulling({": it waits for others\nevent: ping\ndata: {}", kInstalled[0]}));
+  TestWorld second;
+  second.point_to(waiting);
+  EXPECT_EQ(second.run({"pull", "m", "--update", "--detach", "--json"}), kOk);
+  EXPECT_EQ(second.out.str(), world.out.str());
+
+  FakeDaemon failing(pulling(
+      {R"({"type":"error","modelId":"llama-cpp:m","error":"The file differs.","code":"hash_mismatch"})"}));
+  TestWorld third;
+  third.point_to(failing);
+  EXPECT_EQ(third.run({"pull", "m", "--update", "--detach"}), kFailure);
+}
+
 TEST(Pull, UpdateAsksTheManagementRoute) {
   FakeDaemon daemon(pulling(kInstalled));
   TestWorld world;

@@ -174,6 +174,8 @@ void set_up(CURL* easy, const CurlOptions& options, const HttpGet& request, curl
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
   curl_easy_setopt(easy, CURLOPT_PROXY, options.proxy.c_str());
+  // What the proxy says about the tunnel is no answer of the host.
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   // A hub on this machine is behind no proxy.
   curl_easy_setopt(easy, CURLOPT_NOPROXY, "localhost,127.0.0.1,::1");
   if (!options.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
@@ -187,6 +189,17 @@ void set_up(CURL* easy, const CurlOptions& options, const HttpGet& request, curl
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &on_body);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
+}
+
+// Nothing: it made the tunnel, or there is none. libcurl reports a refusal like a broken connection.
+std::optional<Error> proxy_refusal(CURL* easy, const std::string& host) {
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &status);
+  if (status < 300) return std::nullopt;
+  return Error{status >= 500 ? ErrorKind::unavailable : ErrorKind::denied,
+               "proxy_refused",
+               fmt::format("the proxy refused to connect to {} (status {}); check HTTPS_PROXY", host, status),
+               {}};
 }
 
 CURLcode result_of(CURLM* multi) {
@@ -239,8 +252,11 @@ Result<> CurlClient::get(const HttpGet& request, HttpSink& sink, const Cancellat
   if (exchange.error) return std::unexpected(std::move(*exchange.error));
   if (exchange.stopped) return {};
   if (cancellation.cancelled()) return cancelled();
-  if (const CURLcode code = result_of(multi.get()); code != CURLE_OK)
+  if (const CURLcode code = result_of(multi.get()); code != CURLE_OK) {
+    if (auto refused = proxy_refusal(easy.get(), request.url.host))
+      return std::unexpected(std::move(*refused));
     return reason(code, request.url.host, exchange.body_seen);
+  }
   if (!exchange.head_done) return network_error("dropped", request.url.host + " sent no answer");
   return {};
 }

@@ -34,7 +34,8 @@ class HttpClient {
  public:
   virtual ~HttpClient() = default;
   // Errors of the network have kind `unavailable` and may go away: host_unreachable, connection_refused,
-  // timed_out, stalled, dropped, tls_error, network_error. Others: cancelled, and those of the sink.
+  // timed_out, stalled, dropped, tls_error, network_error, and proxy_refused with a status of 5xx. Others:
+  // proxy_refused, cancelled, and those of the sink.
   virtual Result<> get(const HttpGet& request, HttpSink& sink, const Cancellation& cancellation) = 0;
 };
 

@@ -89,6 +89,11 @@ class FileTarget final : public Target {
     if (whole_) hash_.update(data);
     high_water_ = std::max(high_water_, file_.size());
     if (events_.progress) events_.progress(file_.size(), total_.value_or(request_.expected_bytes));
+    // A server that goes on after the last byte, or says nothing more, is not waited for; finish() finds the
+    // file complete.
+    if (total_ && file_.size() >= *total_)
+      return fail(ErrorKind::cancelled, "complete",
+                  "the file is complete; the rest of the answer is not read");
     return {};
   }
 

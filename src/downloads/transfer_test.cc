@@ -321,5 +321,69 @@ TEST(CancellationTest, WakesWhoWaits) {
   EXPECT_TRUE(cancellation.cancelled());
 }
 
+TEST_F(Transfer, WhatAProxySaysIsNotTheAnswerOfTheHost) {
+  TestServer proxy([](const ServedRequest&) { return Reply(); });
+  CurlClient behind({.user_agent = "gezel-inference/test", .proxy = proxy.url("")}, clock);
+  const auto failed = Transfers(behind, waiter, entropy)
+                          .fetch({.url = "https://hub.invalid/m.gguf", .partial = partial}, {}, cancellation);
+  ASSERT_FALSE(failed) << "the head of its 200 has a length of 0";
+  EXPECT_EQ(failed.error().code, "tls_error");
+  EXPECT_EQ(proxy.requests().at(0).target, "hub.invalid:443");
+}
+
+TEST_F(Transfer, AProxyThatRefusesIsNamed) {
+  int status = 407;
+  TestServer proxy([&](const ServedRequest&) {
+    Reply out;
+    out.status = status;
+    return out;
+  });
+  CurlClient behind({.user_agent = "gezel-inference/test", .proxy = proxy.url("")}, clock);
+  const Transfers through(behind, waiter, entropy);
+  const FileRequest request{.url = "https://hub.invalid/m.gguf", .partial = partial};
+  auto failed = through.fetch(request, {}, cancellation);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, "proxy_refused");
+  EXPECT_THAT(failed.error().message, HasSubstr("407"));
+  EXPECT_EQ(proxy.requests().size(), 1U);
+  status = 503;
+  failed = through.fetch(request, {}, cancellation);
+  EXPECT_EQ(failed.error().code, "proxy_refused");
+  EXPECT_EQ(proxy.requests().size(), 6U) << "it may be better next time";
+}
+
+// Sends for as long as somebody listens, up to a bound for the sake of the test.
+class EndlessClient final : public HttpClient {
+ public:
+  Result<> get(const HttpGet& request, HttpSink& sink, const Cancellation&) override {
+    ResponseHead head;
+    head.status = request.offset > 0 ? 206 : 200;
+    if (request.offset > 0)
+      head.content_range = parse_content_range(fmt::format("bytes {}-2999/3000", request.offset));
+    else
+      head.content_length = 3000;
+    if (!sink.on_head(head)) return {};
+    while (pieces < 100) {
+      ++pieces;
+      GEZEL_CHECK(sink.on_body(std::string(1000, 'x')));
+    }
+    return {};
+  }
+  int pieces = 0;
+};
+
+TEST_F(Transfer, ABodyWithoutEndIsLeftWhenTheFileIsComplete) {
+  for (const std::size_t there : {0, 1000}) {
+    fs::remove(partial);
+    if (there > 0) folder.write("m.gguf.partial", std::string(there, 'x'));
+    EndlessClient endless;
+    const auto done = Transfers(endless, waiter, entropy)
+                          .fetch({.url = "https://hub.invalid/m.gguf", .partial = partial}, {}, cancellation);
+    ASSERT_TRUE(done) << done.error().message;
+    EXPECT_EQ(on_disk(), std::string(3000, 'x'));
+    EXPECT_EQ(endless.pieces, there > 0 ? 2 : 3);
+  }
+}
+
 }  // namespace
 }  // namespace gezel::downloads

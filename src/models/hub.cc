@@ -10,6 +10,7 @@
 #include "downloads/url.h"
 #include "gguf/split.h"
 #include "models/ids.h"
+#include "models/installer.h"
 
 namespace gezel::models {
 namespace {
@@ -196,9 +197,31 @@ Result<InstallPlan> plan_hub(const HubId& id, std::string_view commit, const std
   const std::string& name = out.files.front().name;
   const auto split = gguf::parse_split_name(name);
   out.name = split ? split->prefix : name.substr(0, name.size() - std::min<std::size_t>(name.size(), 5));
-  out.id = local_id(out.name);
+  out.repository_file = chosen.front().path;
+  out.id = whole_local_id(out.name);
+  if (out.id.size() > kMaxIdLength) out.id = distinct_hub_id(out);
   GEZEL_CHECK(check_plan(out));
   return out;
+}
+
+std::string hub_file(const InstallPlan& plan) {
+  return fmt::format("{}/{}", plan.repository, plan.repository_file);
+}
+
+std::string distinct_hub_id(const InstallPlan& plan) {
+  constexpr std::size_t kMark = 8;  // of 64 hexadecimal digits
+  return marked_id(whole_local_id(plan.name), "-" + sha256_hex(hub_file(plan)).substr(0, kMark));
+}
+
+std::string free_hub_id(const InstallPlan& plan,
+                        const std::function<const InstalledModel*(std::string_view)>& installed) {
+  const auto is_this = [&](const InstalledModel* model) {
+    return model != nullptr && is_same_source(*model, plan);
+  };
+  std::string distinct = distinct_hub_id(plan);
+  if (is_this(installed(distinct))) return distinct;
+  const auto* there = installed(plan.id);
+  return there == nullptr || is_this(there) ? plan.id : distinct;
 }
 
 Result<InstallPlan> resolve_hub(std::string_view text, const Hub& hub, const downloads::Transfers& transfers,

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "models/ids.h"
 #include "models/install_test_support.h"
 
 namespace gezel::models {
@@ -83,6 +84,22 @@ TEST(HubListing, ReadsPinsAndLeavesOutWhatIsUnsafe) {
   EXPECT_EQ((*files)[1].sha256, "");
   EXPECT_FALSE(parse_listing("{}"));
   EXPECT_FALSE(parse_commit(R"({"sha":"main"})"));
+}
+
+TEST(HubPlan, AnIdThatWouldBeCutTellsItsFilesApart) {
+  const std::string stem(80, 'm');
+  const auto plan = [&](const std::string& repository, const std::string& path) {
+    return plan_hub({repository, "main", ""}, std::string(40, 'c'), {{path, 100, std::string(64, 'a')}}, {})
+        .value();
+  };
+  const std::string one = plan("org/a", stem + "-Q4_0.gguf").id, two = plan("org/a", stem + "-Q8_0.gguf").id;
+  EXPECT_EQ(one.size(), kMaxIdLength);
+  EXPECT_TRUE(one.ends_with("-" + sha256_hex("org/a/" + stem + "-Q4_0.gguf").substr(0, 8)));
+  EXPECT_NE(one, two);
+  EXPECT_EQ(plan("org/a", "sub/m.gguf").id, "local-m");
+  EXPECT_EQ(plan("org/a", "sub/m.gguf").repository_file, "sub/m.gguf");
+  EXPECT_EQ(distinct_hub_id(plan("org/a", "sub/m.gguf")),
+            "local-m-" + sha256_hex("org/a/sub/m.gguf").substr(0, 8));
 }
 
 class FromHub : public testing::InstallTest {};

@@ -30,12 +30,26 @@ bool is_store_safe_id(std::string_view id) {
                      [](char c) { return is_alnum(c) || c == '.' || c == '-' || c == ':'; });
 }
 
+Result<> check_store_safe_id(std::string_view id) {
+  if (is_store_safe_id(id)) return {};
+  return fail(
+      ErrorKind::invalid, "invalid-model-id",
+      fmt::format("\"{}\" is no model id: a letter or digit, then letters, digits, '.', '-' and ':', at most "
+                  "{} characters",
+                  id.substr(0, 200), kMaxIdLength),
+      "id");
+}
+
 bool same_id(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](char x, char y) { return lower(x) == lower(y); });
 }
 
 std::string local_id(std::string_view file_stem) {
+  return numbered_id(whole_local_id(file_stem), 1);
+}
+
+std::string whole_local_id(std::string_view file_stem) {
   std::string slug;
   for (const char raw : file_stem) {
     const char c = lower(raw);
@@ -49,14 +63,18 @@ std::string local_id(std::string_view file_stem) {
   while (!slug.empty() && is_edge(slug.back())) slug.pop_back();
   slug.erase(slug.begin(), std::find_if_not(slug.begin(), slug.end(), is_edge));
   if (slug.empty()) slug = "model";
-  return numbered_id("local-" + slug, 1);
+  return "local-" + slug;
+}
+
+std::string marked_id(std::string_view base, std::string_view mark) {
+  std::string out(base.substr(0, kMaxIdLength - mark.size()));
+  while (out.size() > 1 && (out.back() == '-' || out.back() == '.')) out.pop_back();
+  out += mark;
+  return out;
 }
 
 std::string numbered_id(std::string_view base, int number) {
-  const std::string suffix = number > 1 ? fmt::format("-{}", number) : std::string();
-  std::string out(base.substr(0, kMaxIdLength - suffix.size()));
-  while (out.size() > 1 && (out.back() == '-' || out.back() == '.')) out.pop_back();
-  return out + suffix;
+  return marked_id(base, number > 1 ? fmt::format("-{}", number) : std::string());
 }
 
 std::size_t edit_distance(std::string_view first, std::string_view second) {

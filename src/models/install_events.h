@@ -26,7 +26,7 @@ struct JobEvent {
   std::string file;                          // retrying, verifying
   int attempt = 0, most_attempts = 0;        // retrying
   Millis delay{};
-  std::string reason;   // retrying: a finished sentence
+  std::string reason;   // retrying: a finished sentence; no folders, like the error's message
   std::string warning;  // done
   Error error;          // error
   std::optional<Mismatch> mismatch;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/public_text.h"
 
 namespace gezel::models {
 namespace {
@@ -22,6 +23,8 @@ namespace {
 struct Counters {
   std::atomic<Bytes> written = 0, total = 0;
   std::atomic<bool> running = true;
+  // By the worker that does the work, or by who ends a job that no worker has begun yet.
+  std::atomic<bool> claimed = false;
   Bytes remaining() const {
     const Bytes all = total, done = written;
     return running && all > done ? all - done : 0;
@@ -50,7 +53,7 @@ class SharedCounters {
 };
 
 struct Job {
-  std::string job_id, model_id, id;
+  std::string job_id, model_id, id, file;
   catalog::Backend backend = catalog::Backend::llama_cpp;
   JobStatus status = JobStatus::running;
   JobPhase phase = JobPhase::downloading;
@@ -68,6 +71,21 @@ void call_quietly(const std::function<void()>& callback, std::string_view what) 
     callback();
   } catch (const std::exception& error) {
     log_warn("a callback of an install failed", {{"which", std::string(what)}, {"error", error.what()}});
+  }
+}
+
+// The log gets the whole text of what went wrong; watchers are network clients, whom folders of this machine
+// do not concern.
+void make_public(JobEvent& event, const std::string& model_id) {
+  if (event.type == JobEvent::Type::retrying) {
+    log_info("a download is tried again", {{"model", model_id}, {"reason", event.reason}});
+    event.reason = without_folders(event.reason);
+  }
+  if (event.type == JobEvent::Type::error) {
+    if (event.error.kind != ErrorKind::cancelled)
+      log_warn("an install ended with an error",
+               {{"model", model_id}, {"code", event.error.code}, {"error", event.error.message}});
+    event.error.message = without_folders(event.error.message);
   }
 }
 
@@ -155,6 +173,7 @@ class InstallJobs::State : public std::enable_shared_from_this<State> {
     // Nothing comes after the end.
     if (found == jobs.end() || found->second.status != JobStatus::running) return;
     Job& job = found->second;
+    make_public(event, job.model_id);
     if (event.type == JobEvent::Type::verifying) job.phase = JobPhase::verifying;
     if (event.type == JobEvent::Type::progress) job.phase = JobPhase::downloading;
     if (event.type == JobEvent::Type::extracting_metadata) job.phase = JobPhase::extracting_metadata;
@@ -235,6 +254,7 @@ class Control final : public JobControl {
   }
 
   void run(const JobWork& work) {
+    if (own_->claimed.exchange(true)) return;
     std::expected<Installed, InstallError> result = std::unexpected(
         InstallError{{ErrorKind::internal, "ensure_failed", "the install ended without saying why", {}}, {}});
     try {
@@ -285,9 +305,11 @@ InstallJobs::~InstallJobs() {
   cancel_all();
 }
 
-Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::string& id, JobWork work) {
+Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::string& id, JobWork work,
+                                      const std::string& file) {
   state_->purge();
-  if (const Job* job = state_->running(backend, id)) return StartedJob{job->job_id, true};
+  GEZEL_TRY(std::string joined, join(backend, id, file));
+  if (!joined.empty()) return StartedJob{std::move(joined), true};
   const auto running = std::ranges::count_if(
       state_->jobs, [](const auto& entry) { return entry.second.status == JobStatus::running; });
   if (static_cast<std::size_t>(running) >= kMaxRunningJobs) {
@@ -300,6 +322,7 @@ Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::strin
   job.job_id = new_uuid(state_->entropy);
   job.model_id = catalog::qualified_id(backend, id);
   job.id = id;
+  job.file = file;
   job.backend = backend;
   job.started_at_ms = unix_millis(state_->clock.wall_now());
   state_->counters->add(job.counters);
@@ -308,6 +331,26 @@ Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::strin
   state_->jobs.emplace(job.job_id, std::move(job));
   asio::post(state_->pool, [control, moved = std::move(work)] { control->run(moved); });
   return out;
+}
+
+Result<std::string> InstallJobs::join(catalog::Backend backend, const std::string& id,
+                                      const std::string& file) const {
+  const Job* job = state_->running(backend, id);
+  if (job == nullptr) return std::string();
+  if (!file.empty() && job->file != file) {
+    return fail(
+        ErrorKind::conflict, "model_exists",
+        fmt::format("another model is being installed as \"{}\"; wait for it, and {} gets an id of its "
+                    "own",
+                    id, file),
+        "model");
+  }
+  if (job->cancellation->cancelled()) {
+    return fail(ErrorKind::conflict, "install_in_progress",
+                fmt::format("the install of \"{}\" was cancelled and is about to end; try again then", id),
+                "model");
+  }
+  return job->job_id;
 }
 
 std::string InstallJobs::running(catalog::Backend backend, const std::string& id) const {
@@ -346,6 +389,11 @@ bool InstallJobs::cancel(catalog::Backend backend, const std::string& id) {
   Job* job = state_->running(backend, id);
   if (job == nullptr) return false;
   job->cancellation->cancel();
+  // While it waits for a thread nobody else would notice.
+  if (!job->counters->claimed.exchange(true)) {
+    job->counters->running = false;
+    state_->take(job->job_id, ended(std::unexpected(InstallError{cancelled_install(), {}})));
+  }
   return true;
 }
 

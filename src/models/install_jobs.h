@@ -82,8 +82,15 @@ class InstallJobs {
   InstallJobs(const InstallJobs&) = delete;
   InstallJobs& operator=(const InstallJobs&) = delete;
 
-  // Joins the running job of that model, or starts one. Error `too_many_installs`.
-  Result<StartedJob> start(catalog::Backend backend, const std::string& id, JobWork work);
+  // Joins the running job of that model, or starts one. Errors: those of join(), `too_many_installs`.
+  // `file` as for join().
+  Result<StartedJob> start(catalog::Backend backend, const std::string& id, JobWork work,
+                           const std::string& file = {});
+  // The job that a caller joins who wants that model, "" = none. `file` tells models apart that could get
+  // the same id; "" = whatever has the id is meant. Errors: `install_in_progress`, it was cancelled but has
+  // not ended; `model_exists`, it installs another file.
+  Result<std::string> join(catalog::Backend backend, const std::string& id,
+                           const std::string& file = {}) const;
   // The job that runs for a model, "" = none.
   std::string running(catalog::Backend backend, const std::string& id) const;
 
@@ -96,6 +103,7 @@ class InstallJobs {
   std::uint64_t watch(const std::string& job_id, std::function<void()> changed);
   void forget(const std::string& job_id, std::uint64_t watcher);
 
+  // Whether one runs. It ends as soon as it notices, and at once when its work has not begun.
   bool cancel(catalog::Backend backend, const std::string& id);
   void cancel_all();
   std::vector<ActiveInstall> active() const;

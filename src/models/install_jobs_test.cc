@@ -213,6 +213,85 @@ TEST_F(Jobs, TooManyAtOnceAreRefused) {
   go.set_value();
 }
 
+TEST_F(Jobs, AQueuedJobCanBeCancelled) {
+  std::promise<void> go;
+  auto gate = go.get_future().share();
+  std::atomic<int> runs = 0;
+  const JobWork work = [&, gate](JobControl&) -> std::expected<Installed, InstallError> {
+    ++runs;
+    gate.wait();
+    return Installed{};
+  };
+  for (const char* id : {"a", "b", "c"}) start(work, id);
+  while (runs < 3) std::this_thread::yield();
+  const auto queued = start(work, "queued");
+  EXPECT_TRUE(jobs->cancel(Backend::llama_cpp, "queued"));
+  EXPECT_TRUE(ended(queued)) << "though no thread is free";
+  const auto events = jobs->find(queued)->events;
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].error.code, "cancelled");
+  EXPECT_FALSE(jobs->cancel(Backend::llama_cpp, "queued"));
+  const auto again = start(work, "queued");
+  EXPECT_NE(again, queued);
+  go.set_value();
+  until([&] { return ended(again); });
+  EXPECT_EQ(runs, 4) << "the work of a job that ended is not done";
+  EXPECT_EQ(jobs->find(queued)->events.size(), 1U);
+}
+
+TEST_F(Jobs, AJobThatIsBeingCancelledIsNotJoined) {
+  std::promise<void> go;
+  auto gate = go.get_future().share();
+  std::atomic<bool> runs = false;
+  const JobWork work = [&, gate](JobControl&) -> std::expected<Installed, InstallError> {
+    runs = true;
+    gate.wait();
+    return Installed{};
+  };
+  const auto job = start(work);
+  while (!runs) std::this_thread::yield();
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m").value(), job);
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "other").value(), "");
+  ASSERT_TRUE(jobs->cancel(Backend::llama_cpp, "m"));
+  EXPECT_EQ(jobs->start(Backend::llama_cpp, "m", work).error().code, "install_in_progress");
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m").error().code, "install_in_progress");
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m").error().kind, ErrorKind::conflict);
+  EXPECT_EQ(jobs->running(Backend::llama_cpp, "m"), job);
+  go.set_value();
+  until([&] { return ended(job); });
+  EXPECT_NE(start(work), job);
+}
+
+TEST_F(Jobs, OnlyAJobForTheSameFileIsJoined) {
+  std::promise<void> go;
+  auto gate = go.get_future().share();
+  const JobWork work = [gate](JobControl&) -> std::expected<Installed, InstallError> {
+    gate.wait();
+    return Installed{};
+  };
+  const auto job = jobs->start(Backend::llama_cpp, "m", work, "org/a/m.gguf").value();
+  EXPECT_EQ(jobs->start(Backend::llama_cpp, "m", work, "org/a/m.gguf")->job_id, job.job_id);
+  EXPECT_EQ(jobs->start(Backend::llama_cpp, "m", work, "org/b/m.gguf").error().code, "model_exists");
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m", "org/b/m.gguf").error().kind, ErrorKind::conflict);
+  EXPECT_EQ(jobs->join(Backend::llama_cpp, "m").value(), job.job_id) << "whatever it is by that id";
+  go.set_value();
+}
+
+TEST_F(Jobs, WhatIsToldNamesNoFolders) {
+  const auto job = start([](JobControl& control) -> std::expected<Installed, InstallError> {
+    downloads::Retry retry;
+    retry.reason = {ErrorKind::unavailable, "dropped", "read /home/u/.gezel/m.gguf.partial: no", {}};
+    control.retrying("m.gguf", retry);
+    return std::unexpected(
+        InstallError{{ErrorKind::io, "io_error", "rename /home/u/.gezel/a/m.gguf: full", {}}, {}});
+  });
+  until([&] { return ended(job); });
+  const auto events = jobs->find(job)->events;
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].reason, "The download of m.gguf stopped: read m.gguf.partial: no.");
+  EXPECT_EQ(events[1].error.message, "rename m.gguf: full");
+}
+
 TEST_F(Jobs, AnInstallCanBeCancelledAndGoneOnWith) {
   TestFolder home;
   testing::CountingEntropy counting;

@@ -86,28 +86,51 @@ class Install {
 
   Result<> cancelled() const {
     if (!cancellation_.cancelled()) return {};
-    return fail(
-        ErrorKind::cancelled, "cancelled",
-        "the install was cancelled; what was downloaded stays, and the next install goes on from there");
+    return std::unexpected(cancelled_install());
   }
 
   // The copy that is there may have files of the new one. A model that came from elsewhere is not replaced by
   // one that only happens to get the same id.
   Result<> look_at_installed() {
     auto found = store_.find(plan_.id);
-    if (!found) return {};
-    const bool ours = found->source != "external" && found->source != "import";
-    const bool catalog = plan_.source == "catalog" && found->source == "catalog";
-    if (!ours || (!catalog && (found->source != plan_.source || found->repository != plan_.repository))) {
-      return fail(
-          ErrorKind::conflict, "model_exists",
-          fmt::format(
-              "the id \"{}\" is taken by another model ({}); delete that one, or give another id", plan_.id,
-              ours ? "from " + (found->repository.empty() ? found->source : found->repository) : "imported"),
-          "id");
-    }
+    if (!found) return look_at_unusable(found.error());
+    GEZEL_CHECK(check_owner(*found));
     current_ = std::move(*found);
     return {};
+  }
+
+  // What cannot be used now may be so for a while only: a file on a disk that is not there, too many open
+  // files. Its manifest still says whose it is; one that does not say so may be an import's.
+  Result<> look_at_unusable(const Error& reason) const {
+    const auto text = read_file(store_.root() / plan_.id / kManifestName, kMaxManifestBytes);
+    if (!text && text.error().kind == ErrorKind::not_found && reason.code == "model_not_found") return {};
+    const auto parsed = text ? parse_json(*text) : Result<json::value>(std::unexpected(text.error()));
+    if (!parsed || !parsed->is_object()) {
+      return fail(ErrorKind::conflict, "model_exists",
+                  fmt::format("the id \"{}\" is taken by a model whose manifest cannot be read; repair or "
+                              "delete that one, or give another id",
+                              plan_.id),
+                  "id");
+    }
+    const auto& members = parsed->get_object();
+    InstalledModel owner;
+    owner.source = string_or(members, "source", "catalog");
+    owner.repository = string_or(members, "huggingfaceRepo");
+    owner.repository_file = string_or(members, "huggingfaceFile");
+    owner.weights = string_or(members, "weightsFilename");
+    return check_owner(owner);
+  }
+
+  Result<> check_owner(const InstalledModel& owner) const {
+    const std::string &source = owner.source, &repository = owner.repository;
+    const bool ours = source != "external" && source != "import";
+    const bool catalog = plan_.source == "catalog" && source == "catalog";
+    if (ours && (catalog || is_same_source(owner, plan_))) return {};
+    return fail(
+        ErrorKind::conflict, "model_exists",
+        fmt::format("the id \"{}\" is taken by another model ({}); delete that one, or give another id",
+                    plan_.id, ours ? "from " + (repository.empty() ? source : repository) : "imported"),
+        "id");
   }
 
   // The installed file that is what the plan asks for; nothing is read for it.
@@ -320,6 +343,7 @@ class Install {
     draft.catalog_id = plan_.catalog_id;
     draft.catalog_version = plan_.catalog_version;
     draft.repository = plan_.repository;
+    draft.repository_file = plan_.repository_file;
     draft.revision = plan_.revision;
     draft.architecture = facts_.architecture;
     draft.quantization = plan_.quantization.empty() ? facts_.quantization : plan_.quantization;
@@ -366,6 +390,28 @@ class Install {
 #undef GEZEL_STEP
 
 }  // namespace
+
+bool is_same_source(const InstalledModel& model, const InstallPlan& plan) {
+  if (model.source != plan.source || model.repository != plan.repository || plan.files.empty()) return false;
+  return model.repository_file.empty() || plan.repository_file.empty()
+             ? model.weights.filename().string() == fs::path(plan.files.front().name).filename().string()
+             : model.repository_file == plan.repository_file;
+}
+
+bool has_files_of(const InstalledModel& model, const InstallPlan& plan) {
+  return is_same_source(model, plan) && std::ranges::all_of(plan.files, [&](const PlannedFile& file) {
+           const auto digest = model.sha256.find(file.name);
+           if (digest == model.sha256.end()) return false;
+           return file.sha256.empty() ? model.revision == plan.revision : digest->second == file.sha256;
+         });
+}
+
+Error cancelled_install() {
+  return {ErrorKind::cancelled,
+          "cancelled",
+          "the install was cancelled; what was downloaded stays, and the next install goes on from there",
+          {}};
+}
 
 std::expected<Installed, InstallError> install(ModelStore& store, const downloads::Transfers& transfers,
                                                const Clock& clock, const InstallPlan& plan,

@@ -52,6 +52,14 @@ struct InstallOptions {
   StepHook at_step;
 };
 
+// Whether a model came from the repository and file that the plan is for, perhaps in another revision.
+bool is_same_source(const InstalledModel& model, const InstallPlan& plan);
+// Whether it also has the plan's files, by their digests; by the revision where the plan has none.
+bool has_files_of(const InstalledModel& model, const InstallPlan& plan);
+
+// How an install ends that was cancelled: `cancelled`.
+Error cancelled_install();
+
 // Error codes: those of check_plan and Transfers, insufficient_disk, hash_mismatch, install_in_progress,
 // model_exists, unsupported_backend, and those of the GGUF reader for a file that is no model.
 std::expected<Installed, InstallError> install(ModelStore& store, const downloads::Transfers& transfers,

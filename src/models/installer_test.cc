@@ -6,6 +6,7 @@
 
 #include "models/drift.h"
 #include "models/install_test_support.h"
+#include "models/manifest.h"
 
 namespace gezel::models {
 namespace {
@@ -166,6 +167,42 @@ TEST_F(Installer, AFailedDownloadIsGoneOnWith) {
   EXPECT_THAT(store.inventory().incomplete, IsEmpty());
 }
 
+TEST_F(Installer, AFileThatACrashLeftUnrecordedIsNotFetchedAgain) {
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
+  home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf", files["m.gguf"]);
+  ASSERT_TRUE(run(plan));
+  ASSERT_EQ(server.requests().size(), 1U);
+  EXPECT_EQ(server.requests()[0].from, files["m.gguf"].size()) << "nothing is left to send";
+}
+
+TEST_F(Installer, AFileOfTheInstalledModelIsNotTakenForADownload) {
+  ASSERT_TRUE(run(plan_for(files, server.url(""))));
+  const auto plan = plan_for(files, server.url(""), "model-q4", "2.0.0");
+  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
+  // A crash between the link to a file that is reused and its record.
+  const fs::path link = store.root() / kIncoming / "model-q4" / "m.gguf";
+  fs::create_hard_link(store.root() / "model-q4" / "m.gguf", link);
+  const auto staging = StagingPlan::prepare(store.home(), store.root(), plan);
+  ASSERT_TRUE(staging);
+  EXPECT_EQ(staging->partial_bytes(plan.files[0]), 0U) << "a download would write into the installed file";
+}
+
+TEST_F(Installer, APlanThatCannotBeReadCostsNoBytes) {
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
+  const fs::path partial =
+      home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf.partial", "precious");
+  fs::permissions(partial.parent_path() / kPlanName, fs::perms::none);
+  {
+    const testing::Unprivileged user(home.path());
+    EXPECT_FALSE(StagingPlan::prepare(store.home(), store.root(), plan));
+  }
+  EXPECT_EQ(read_file(partial).value_or("(none)"), "precious");
+  home.write("engines/llama-cpp/models/.incoming/model-q4/plan.json", "{");
+  EXPECT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan)) << "one that says nothing is none";
+}
+
 TEST_F(Installer, APartialOfAnotherPinIsDropped) {
   const std::string content = files["m.gguf"];
   TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
@@ -293,6 +330,43 @@ TEST_F(Installer, AModelFromElsewhereIsNotReplaced) {
   ASSERT_TRUE(run(plan)) << "the same one may be installed again";
   plan.repository = "other/model";
   EXPECT_EQ(code(run(plan)), "model_exists");
+}
+
+TEST_F(Installer, ABrokenModelFromElsewhereIsNotReplaced) {
+  for (const char* mode : {"copy", "reference"}) {
+    TestFolder own;
+    const auto imported =
+        store.import({.path = own.write("x.gguf", tiny_model()).string(), .mode = mode, .id = "model-q4"});
+    ASSERT_TRUE(imported);
+    fs::remove(imported->weights);
+    EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists") << mode;
+    EXPECT_EQ(string_or(manifest_of(), "weightsFilename"), manifest_name(imported->weights, mode[0] == 'r'));
+    ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  }
+}
+
+TEST_F(Installer, WhatCannotBeReadIsNotReplaced) {
+  fs::create_directories(store.root() / "model-q4" / "manifest.json");
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists");
+  fs::remove(store.root() / "model-q4" / "manifest.json");
+  home.write("engines/llama-cpp/models/model-q4/manifest.json", "{");
+  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists") << "it may have been an import";
+}
+
+TEST_F(Installer, ABrokenInstallIsReplacedByTheSameModelOnly) {
+  auto plan = plan_for(files, server.url(""));
+  for (const char* source : {"catalog", "huggingface"}) {
+    plan.source = source;
+    ASSERT_TRUE(run(plan));
+    fs::remove(store.root() / "model-q4" / "m.gguf");
+    auto other = plan;
+    other.source = "huggingface";
+    other.repository = "other/model";
+    EXPECT_EQ(code(run(other)), "model_exists") << source;
+    ASSERT_TRUE(run(plan)) << source;
+    EXPECT_TRUE(store.find("model-q4"));
+    ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  }
 }
 
 TEST_F(Installer, NothingIsWrittenThroughALinkInTheStore) {

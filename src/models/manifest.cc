@@ -128,6 +128,7 @@ Result<Manifest> parse_manifest(std::string_view text, const fs::path& folder) {
   model.catalog_version = string_or(out.members, "catalogVersion");
   model.repository = string_or(out.members, "huggingfaceRepo");
   model.revision = string_or(out.members, "revision");
+  model.repository_file = string_or(out.members, "huggingfaceFile");
   model.payload_fingerprint = string_or(out.members, "payloadFingerprint");
   model.chat_template_present = bool_or(out.members, "chatTemplatePresent", false);
 
@@ -202,6 +203,7 @@ json::object draft_manifest(const ManifestDraft& draft) {
   for (const auto& [name, text] : {std::pair{"catalogId", &draft.catalog_id},
                                    {"catalogVersion", &draft.catalog_version},
                                    {"huggingfaceRepo", &draft.repository},
+                                   {"huggingfaceFile", &draft.repository_file},
                                    {"revision", &draft.revision}}) {
     if (!text->empty()) out[name] = *text;
   }

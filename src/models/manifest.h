@@ -6,8 +6,8 @@
 // Beyond section 8 it holds: `fileStamps` {file: {sizeBytes, mtimeNs, inode}} taken at import and renewed
 // when the files are hashed, so that an unchanged file is recognised without reading it; `importedFrom`, the
 // path an import was given, and `importedStamps` of what was there; `defaultChatTemplate` for files without a
-// template; and `refused` {file, expected, actual, at} after a file was found to differ from its recorded
-// digest.
+// template; `huggingfaceFile`, the path of a hub model's first file in its repository; and `refused` {file,
+// expected, actual, at} after a file was found to differ from its recorded digest.
 #pragma once
 #include <optional>
 #include <string>
@@ -55,7 +55,7 @@ struct ManifestDraft {
   // Of installs. The files are in the order parts, draft, auxiliary, projector.
   fs::path draft;
   std::vector<std::pair<std::string, fs::path>> auxiliary;  // role and file
-  std::string catalog_id, catalog_version, repository, revision;
+  std::string catalog_id, catalog_version, repository, revision, repository_file;
   json::object media;  // further members
   bool proven = true;  // false: hashes were not compared, so no fingerprint
 };

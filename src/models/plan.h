@@ -40,6 +40,7 @@ struct InstallPlan {
   std::string id, name;
   std::string source;  // catalog | huggingface | url
   std::string catalog_id, catalog_version, repository, revision, quantization;
+  std::string repository_file;  // of hub models: the path of the first file in the repository
   std::int64_t context_window = 0;
   std::vector<PlannedFile> files;
   std::string chat_template;  // of MLX models whose files bring none

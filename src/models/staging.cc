@@ -29,11 +29,15 @@ FileStamp stamp_of(const json::object& members) {
           static_cast<std::uint64_t>(number_at(members, "inode"))};
 }
 
-std::optional<json::object> object_in(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(fs::symlink_status(path, ignored))) return std::nullopt;
+// Nothing: it is not there or no JSON object. That it cannot be read now says nothing about what it says.
+Result<std::optional<json::object>> object_in(const fs::path& path) {
+  std::error_code error;
+  const auto type = fs::symlink_status(path, error).type();
+  if (type != fs::file_type::regular && type != fs::file_type::none) return std::nullopt;
   const auto text = read_file(path, kMaxPlanBytes);
-  if (!text) return std::nullopt;
+  if (!text && (text.error().kind == ErrorKind::not_found || text.error().kind == ErrorKind::too_large))
+    return std::nullopt;
+  if (!text) return std::unexpected(text.error());
   auto parsed = parse_json(*text);
   if (!parsed || !parsed->is_object()) return std::nullopt;
   return std::move(parsed->get_object());
@@ -52,10 +56,12 @@ struct Left {
   std::map<std::string, VerifiedFile> verified;
 };
 
-Left left_by(const fs::path& folder) {
+Result<Left> left_by(const fs::path& folder) {
   Left out;
-  auto plan = object_in(folder / kPlanName);
-  if (!plan) plan = object_in(folder / kSealedPlanName);
+  GEZEL_TRY(auto plan, object_in(folder / kPlanName));
+  if (!plan) {
+    GEZEL_TRY(plan, object_in(folder / kSealedPlanName));
+  }
   if (!plan) return out;
   if (const auto* files = object_at(*plan, "files")) {
     for (const auto& [name, pin] : *files) {
@@ -76,6 +82,18 @@ void remove_entry(const fs::path& path) {
   fs::remove_all(path, error);  // never follows a link
   if (error)
     log_warn("cannot remove a leftover of an install", {{"path", path.string()}, {"error", error.message()}});
+}
+
+// A complete file whose digest a crash kept from being recorded: as a download whose last byte is there it is
+// hashed and not fetched again. A second name is that of an installed file, which nothing may write to.
+void take_back(const fs::path& path) {
+  const fs::path partial = path.string() + std::string(kPartial);
+  std::error_code error;
+  if (fs::hard_link_count(path, error) != 1 || error || fs::exists(fs::symlink_status(partial, error)))
+    return;
+  fs::rename(path, partial, error);
+  if (error)
+    log_warn("a file of an install is fetched again", {{"path", path.string()}, {"error", error.message()}});
 }
 
 }  // namespace
@@ -118,7 +136,7 @@ Result<StagingPlan> StagingPlan::prepare(const fs::path& home, const fs::path& r
   GEZEL_CHECK(check_real_folders(home, out.folder_));
   GEZEL_CHECK(make_private_folder(out.folder_));
 
-  const Left left = left_by(out.folder_);
+  GEZEL_TRY(const Left left, left_by(out.folder_));
   std::map<std::string, std::string> wanted;
   json::object files;
   for (const auto& file : plan.files) {
@@ -129,6 +147,7 @@ Result<StagingPlan> StagingPlan::prepare(const fs::path& home, const fs::path& r
   std::vector<fs::path> entries;
   for (fs::directory_iterator it(out.folder_, error), end; !error && it != end; it.increment(error))
     entries.push_back(it->path());
+  if (error) return std::unexpected(errno_error(fmt::format("list {}", out.folder_.string()), error.value()));
   for (const auto& path : entries) {
     std::string name = path.filename().string();
     std::error_code ignored;
@@ -143,7 +162,10 @@ Result<StagingPlan> StagingPlan::prepare(const fs::path& home, const fs::path& r
       remove_entry(path);
       continue;
     }
-    if (verified != left.verified.end()) out.verified_.insert(*verified);
+    if (verified != left.verified.end())
+      out.verified_.insert(*verified);
+    else if (path.filename() == name)
+      take_back(path);
   }
   out.members_ = {{"schemaVersion", 1}, {"id", plan.id}, {"files", std::move(files)}};
   GEZEL_CHECK(out.save());

@@ -42,6 +42,7 @@ struct InstalledModel {
   std::string default_template;  // "default:<name>" that the engine will use, when the file has no template
   // What it was installed from; "" for imports.
   std::string catalog_id, catalog_version, repository, revision, payload_fingerprint;
+  std::string repository_file;  // the path of the first file in the repository, "" = not recorded
   // By payload file name, by absolute path for references. Digests: empty until hashed.
   std::map<std::string, std::string> sha256;
   std::map<std::string, FileStamp> stamps;  // of the same files when they were hashed, or else imported

@@ -21,16 +21,6 @@ namespace {
 constexpr int kRemoveTries = 4;
 constexpr Millis kRemoveDelay{150};  // times the number of the try
 
-Result<> check_id(std::string_view id) {
-  if (is_store_safe_id(id)) return {};
-  return fail(
-      ErrorKind::invalid, "invalid-model-id",
-      fmt::format("\"{}\" is no model id: a letter or digit, then letters, digits, '.', '-' and ':', at most "
-                  "{} characters",
-                  id.substr(0, 200), kMaxIdLength),
-      "id");
-}
-
 bool is_real_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(fs::symlink_status(path, ignored));
@@ -68,7 +58,7 @@ bool ModelStore::is_installing(std::string_view id) const {
 }
 
 Result<InstallSlot> ModelStore::begin_install(const std::string& id) {
-  GEZEL_CHECK(check_id(id));
+  GEZEL_CHECK(check_store_safe_id(id));
   const std::lock_guard lock(mutex_);
   if (is_installing(id)) {
     return fail(ErrorKind::conflict, "install_in_progress",
@@ -142,7 +132,7 @@ std::vector<std::string> ModelStore::remove_stale_downloads() {
 }
 
 Result<> ModelStore::remove(const RemoveRequest& request) {
-  GEZEL_CHECK(check_id(request.id));
+  GEZEL_CHECK(check_store_safe_id(request.id));
   const fs::path folder = root_ / request.id, staged = root_ / kIncoming / request.id;
   GEZEL_CHECK(check_real_folders(home_, folder));
   GEZEL_CHECK(check_real_folders(home_, staged));
@@ -183,7 +173,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
     }
     if (error) {
       return fail(
-          ErrorKind::io, "model_locked",
+          ErrorKind::conflict, "model_locked",
           fmt::format("\"{}\" is deleted, but its files cannot be removed yet ({}): one may still be open; "
                       "switch to another model, and the next start removes them",
                       request.id, error.message()),
@@ -194,7 +184,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
 }
 
 Result<> ModelStore::record_fingerprint(std::string_view id, const std::string& fingerprint) {
-  GEZEL_CHECK(check_id(id));
+  GEZEL_CHECK(check_store_safe_id(id));
   const fs::path folder = root_ / id;
   const std::lock_guard lock(mutex_);
   GEZEL_CHECK(check_real_folders(home_, folder));

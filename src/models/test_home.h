@@ -3,6 +3,8 @@
 // A store in a home of its own for every test, and small model files to install.
 #pragma once
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <string>
@@ -40,6 +42,43 @@ inline std::string tiny_model(std::string_view architecture = "llama", std::uint
       .tensor("token_embd.weight", fill);
   return file.bytes();
 }
+
+// While it lives no file or folder can be opened.
+class NoNewFiles {
+ public:
+  NoNewFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoNewFiles(const NoNewFiles&) = delete;
+  NoNewFiles& operator=(const NoNewFiles&) = delete;
+  ~NoNewFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// While it lives root is a user like others, who owns `folder`; permissions then mean something.
+class Unprivileged {
+ public:
+  explicit Unprivileged(const fs::path& folder) : root_(::geteuid() == 0) {
+    if (!root_) return;
+    EXPECT_EQ(::lchown(folder.c_str(), kNobody, kNobody), 0);
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      EXPECT_EQ(::lchown(entry.path().c_str(), kNobody, kNobody), 0);
+    EXPECT_EQ(::seteuid(kNobody), 0);
+  }
+  Unprivileged(const Unprivileged&) = delete;
+  Unprivileged& operator=(const Unprivileged&) = delete;
+  ~Unprivileged() {
+    if (root_) EXPECT_EQ(::seteuid(0), 0);
+  }
+
+ private:
+  static constexpr uid_t kNobody = 65534;
+  bool root_;
+};
 
 class StoreTest : public ::testing::Test {
  protected:

@@ -64,6 +64,9 @@ class CoreInstalls final : public Installs {
     fs::path real;  // where its first file really is
   };
 
+  // The running install of a model; nothing when there is none.
+  std::optional<api::ApiResult<EnsuredModel>> join(catalog::Backend backend, const std::string& id,
+                                                   const std::string& file = {}) const;
   api::ApiResult<EnsuredModel> start_job(models::InstallPlan plan, bool skip_sha);
   asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_hub(std::string text);
   void before_done();

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <set>
+#include <tuple>
+
 #include "models/install_events.h"
 #include "service/test_service.h"
 
@@ -9,6 +12,7 @@ namespace gezel::service {
 namespace {
 
 using models::testing::tiny_model;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -229,6 +233,94 @@ TEST_F(InstallService, AnIdThatIsTakenGetsANumber) {
   settle();
   EXPECT_TRUE(chat("discovered:lm-studio/local-x"));
   EXPECT_THAT(listed(), ElementsAre("llama-cpp:local-x-2", "llama-cpp:local-x"));
+}
+
+TEST_F(InstallService, TwoFilesOfTheHubAreTwoModels) {
+  start();
+  const auto pull = [&](const std::string& repository, const std::string& path, std::uint64_t fill) {
+    const std::string content = tiny_model("llama", fill), commit(40, 'c');
+    client.files["main"] = R"({"sha":")" + commit + R"("})";
+    client.files[commit + "?recursive=true"] =
+        fmt::format(R"([{{"type":"file","path":"{}","size":{},"lfs":{{"oid":"{}"}}}}])", path, content.size(),
+                    sha256_hex(content));
+    client.files["m.gguf?download=true"] = content;
+    const auto started = ensure("hf:" + repository, true);
+    EXPECT_TRUE(started) << started.error().message;
+    settle();
+    return *started;
+  };
+  const auto first = pull("org/a", "m.gguf", 64);
+  EXPECT_EQ(first.model_id, "llama-cpp:local-m");
+  EXPECT_NE(first.job_id, "");
+  std::set<std::string> ids{first.model_id};
+  for (const auto& [repository, path, fill] :
+       {std::tuple{"org/b", "m.gguf", 128}, {"org/a", "sub/m.gguf", 256}}) {
+    const auto other = pull(repository, path, fill);
+    EXPECT_THAT(other.model_id, ::testing::StartsWith("llama-cpp:local-m-"));
+    EXPECT_EQ(event_types(other.job_id).back(), "done");
+    const auto again = pull(repository, path, fill);
+    EXPECT_EQ(again.model_id, other.model_id);
+    EXPECT_EQ(again.job_id, "") << "it is there";
+    ids.insert(other.model_id);
+  }
+  EXPECT_EQ(ids.size(), 3U);
+  EXPECT_EQ(pull("org/a", "m.gguf", 64).job_id, "");
+  const auto changed = pull("org/a", "m.gguf", 512);
+  EXPECT_EQ(changed.model_id, first.model_id);
+  EXPECT_NE(changed.job_id, "") << "what is installed is not what the hub has";
+  EXPECT_EQ(event_types(changed.job_id).back(), "done");
+}
+
+TEST_F(InstallService, AnUpdateKeepsTheProjector) {
+  const std::string projector = tiny_model("clip", 32);
+  client.files["mmproj.gguf?download=true"] = projector;
+  offer("small-q4", tiny_model());
+  const std::string path = "catalog/chat-models/sm/small-q4/versions/1.0.0/manifest.json";
+  std::string version = read_file(home.path() / path).value();
+  version.insert(version.size() - 2,
+                 fmt::format(R"(,"mmproj":{{"filename":"mmproj.gguf","sha256":"{}","sizeBytes":{}}})",
+                             sha256_hex(projector), projector.size()));
+  home.write(path, version);
+  start();
+  const auto install = [&](bool include_projector) {
+    const auto started = wait(service->installs().install(
+        {.id = "small-q4", .skip_sha = false, .include_projector = include_projector}));
+    ASSERT_TRUE(started) << started.error().message;
+    settle();
+    ASSERT_TRUE(store.find("small-q4"));
+  };
+  install(false);
+  EXPECT_TRUE(store.find("small-q4")->projector.empty()) << "nobody asked for it";
+  install(true);
+  EXPECT_FALSE(store.find("small-q4")->projector.empty());
+  install(false);
+  EXPECT_FALSE(store.find("small-q4")->projector.empty());
+}
+
+TEST_F(InstallService, AnInstallOfABadIdIsRefused) {
+  start();
+  for (const char* id : {"../x", "", ".x", "a/b"}) {
+    const auto refused = wait(service->installs().install({.id = id}));
+    ASSERT_FALSE(refused) << id;
+    EXPECT_EQ(refused.error().status, 400) << id;
+    EXPECT_EQ(refused.error().code, "invalid-model-id") << id;
+  }
+}
+
+TEST_F(InstallService, ADeletionWhoseFilesStaySaysSo) {
+  install("a");
+  start();
+  ASSERT_TRUE(chat("llama-cpp:a"));
+  auto removed = [&] {
+    const models::testing::NoNewFiles none;
+    return wait(service->installs().remove("a", true));
+  }();
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().status, 409);
+  EXPECT_EQ(removed.error().code, "model_locked");
+  EXPECT_THAT(removed.error().message, AllOf(HasSubstr("is deleted"), Not(HasSubstr(home.path().string()))));
+  EXPECT_THAT(listed(), IsEmpty());
+  EXPECT_EQ(chat("llama-cpp:a").error().code, "model_not_found");
 }
 
 TEST_F(InstallService, NothingStartsWhileTheServiceStops) {

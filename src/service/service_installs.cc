@@ -54,11 +54,15 @@ struct Wanted {
   std::optional<models::InstallPlan> plan;  // nothing: it is installed
 };
 
-Result<Wanted> look_up(const std::string& model, const InstallParts& parts, bool include_projector,
+Result<Wanted> look_up(const std::string& model, const InstallParts& parts, const models::ModelStore& store,
+                       bool include_projector,
                        const std::function<bool(Backend, std::string_view)>& installed) {
   GEZEL_TRY(const auto ensured, models::check_ensure(model, *parts.catalog, parts.host, installed));
   Wanted out{ensured.id, std::nullopt};
   if (ensured.ready || ensured.id.backend != Backend::llama_cpp) return out;
+  // An update keeps what somebody asked for.
+  const auto there = store.find(ensured.id.id);
+  include_projector = include_projector || (there && there->source == "catalog" && !there->projector.empty());
   GEZEL_TRY(out.plan, models::plan_install(*ensured.resolved, ensured.id.backend,
                                            {.hub = parts.hub, .include_projector = include_projector}));
   return out;
@@ -194,14 +198,24 @@ asio::awaitable<void> CoreInstalls::after_install(std::string id) {
   co_await core_.forget_model({std::string(kLlamaProvider), id});
 }
 
+std::optional<api::ApiResult<EnsuredModel>> CoreInstalls::join(Backend backend, const std::string& id,
+                                                               const std::string& file) const {
+  auto job = jobs_.join(backend, id, file);
+  if (!job) return std::unexpected(install_error(job.error()));
+  if (job->empty()) return std::nullopt;
+  return EnsuredModel{catalog::qualified_id(backend, id), std::move(*job)};
+}
+
 api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, bool skip_sha) {
   const Backend backend = plan.backend;
   const std::string id = plan.id;
+  const std::string file = plan.repository_file.empty() ? std::string() : models::hub_file(plan);
   const auto started =
       jobs_.start(backend, id,
                   models::install_work(
                       core_.store_, *parts_->transfers, core_.parts_.clock, std::move(plan),
-                      {.skip_sha = skip_sha, .token = parts_->token, .others_remaining = {}, .at_step = {}}));
+                      {.skip_sha = skip_sha, .token = parts_->token, .others_remaining = {}, .at_step = {}}),
+                  file);
   if (!started) return std::unexpected(install_error(started.error()));
   if (!started->joined)
     log_info("an install begins", {{"model", catalog::qualified_id(backend, id)}, {"job", started->job_id}});
@@ -216,12 +230,11 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(std::string m
     co_return co_await ensure_from_hub(std::move(model));
   }
   if (const auto id = catalog::parse_qualified_id(model)) {
-    if (auto job = jobs_.running(id->backend, id->id); !job.empty())
-      co_return EnsuredModel{catalog::qualified_id(id->backend, id->id), std::move(job)};
+    if (auto joined = join(id->backend, id->id)) co_return std::move(*joined);
   }
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model] {
-    return look_up(model, *parts_, false, [this](Backend backend, std::string_view id) {
+    return look_up(model, *parts_, core_.store_, false, [this](Backend backend, std::string_view id) {
       return backend == Backend::llama_cpp && core_.store_.find(id).has_value();
     });
   });
@@ -240,12 +253,11 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_hub(std:
   });
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   if (!plan) co_return std::unexpected(install_error(plan.error()));
-  if (auto job = jobs_.running(plan->backend, plan->id); !job.empty())
-    co_return EnsuredModel{catalog::qualified_id(plan->backend, plan->id), std::move(job)};
   co_await core->refresh();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
-  const auto* there = core->installed(plan->id);
-  if (there != nullptr && there->repository == plan->repository && there->revision == plan->revision)
+  plan->id = models::free_hub_id(*plan, [&](std::string_view id) { return core->installed(id); });
+  if (auto joined = join(plan->backend, plan->id, models::hub_file(*plan))) co_return std::move(*joined);
+  if (const auto* there = core->installed(plan->id); there != nullptr && models::has_files_of(*there, *plan))
     co_return EnsuredModel{catalog::qualified_id(plan->backend, plan->id), ""};
   co_return start_job(std::move(*plan), false);
 }
@@ -253,12 +265,13 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_hub(std:
 asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::install(InstallRequest request) {
   const auto core = core_.shared_from_this();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
+  if (const auto safe = models::check_store_safe_id(request.id); !safe)
+    co_return std::unexpected(install_error(safe.error()));
   const std::string model = catalog::qualified_id(Backend::llama_cpp, request.id);
-  if (auto job = jobs_.running(Backend::llama_cpp, request.id); !job.empty())
-    co_return EnsuredModel{model, std::move(job)};
+  if (auto joined = join(Backend::llama_cpp, request.id)) co_return std::move(*joined);
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model, projector = request.include_projector] {
-    return look_up(model, *parts_, projector, [](Backend, std::string_view) { return false; });
+    return look_up(model, *parts_, core_.store_, projector, [](Backend, std::string_view) { return false; });
   });
   if (!wanted) co_return std::unexpected(install_error(wanted.error()));
   if (!wanted->plan) co_return std::unexpected(unsupported_backend(model));
@@ -392,10 +405,13 @@ asio::awaitable<api::ApiResult<json::value>> CoreInstalls::remove(std::string id
   request.wait = [stopped = stopped_](Millis delay) { return stopped->wait(delay); };
   const auto removed =
       co_await on_pool(core->parts_.pool, [this, request] { return core_.store_.remove(request); });
-  if (!removed) co_return std::unexpected(api::from_error(removed.error()));
+  // With files that stay for now the model is gone all the same.
+  if (!removed && removed.error().code != "model_locked")
+    co_return std::unexpected(api::from_error(removed.error()));
   log_info("a model was deleted", {{"model", name.qualified()}});
   if (!core->stopping_) co_await core->refresh();
   co_await core->forget_model(name);
+  if (!removed) co_return std::unexpected(api::from_error(removed.error()));
   co_return json::object{{"ok", true}};
 }
 
