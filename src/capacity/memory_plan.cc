@@ -44,6 +44,10 @@ Bytes PlanBytes::total() const {
   return plus(plus(plus(weights, repack), plus(kv, compute)), cache);
 }
 
+Bytes DryRun::total() const {
+  return plus(plus(plus(weights, repack), plus(kv, compute)), process);
+}
+
 std::string_view decision_name(Decision decision) {
   return kDecisionNames[static_cast<std::size_t>(decision)];
 }

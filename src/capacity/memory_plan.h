@@ -35,6 +35,8 @@ struct DryRun {
   int slots = 0;
   Tokens context = 0;  // per slot
   KvType type = KvType::f16;
+
+  Bytes total() const;  // saturates, as PlanBytes does
 };
 
 // The parts of a reservation. They add up to it exactly.

@@ -10,6 +10,7 @@
 #include "cli/model_names.h"
 #include "cli/printer.h"
 #include "cli/table.h"
+#include "downloads/url.h"
 
 namespace gezel::cli {
 namespace {
@@ -44,20 +45,6 @@ std::string bar(Bytes share, Bytes whole) {
   const auto cells = std::max<std::size_t>(1, static_cast<std::size_t>(part * kBarWidth + 0.5));
   std::string out;
   for (std::size_t i = 0; i < cells; ++i) out += "█";
-  return out;
-}
-
-// Of a model's name: letters, digits and the marks that ids have stay as they are.
-std::string url_encode(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || c == '.' || c == ':';
-    if (plain)
-      out += c;
-    else
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
   return out;
 }
 
@@ -110,7 +97,7 @@ int run_fit(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
   const auto client = DaemonClient::connect_or_start(env);
   if (!client) return print_error(env, client.error());
-  std::string target = "/v1/memory/plan?model=" + url_encode(arguments.text("MODEL"));
+  std::string target = "/v1/memory/plan?model=" + downloads::percent_encoded(arguments.text("MODEL"));
   if (const auto context = arguments.integer("--ctx")) target += fmt::format("&context={}", *context);
   if (const auto slots = arguments.integer("--slots")) target += fmt::format("&slots={}", *slots);
   const auto reply = client->get(target);

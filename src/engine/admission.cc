@@ -144,13 +144,17 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
       plan.emplace().denial = capacity::deny_generically();
       plan->denial->error.message = fmt::format(
           "This machine has been short of memory for {} s, so no model is loaded. End other programs or "
-          "models, or "
-          "try again later.",
+          "models, or try again later.",
           kLongWait / Millis(1'000));
       return Turn::denied;
     }
     wake_at(entry.since + kLongWait);
     reason = held_;
+    return Turn::wait;
+  }
+  // Two seats under one key: the first to go would take the other's memory out of the books.
+  if (residents_.contains(request.holder.key)) {
+    reason = fmt::format("waiting for the last process of {} to end", request.holder.name);
     return Turn::wait;
   }
   refresh_budget();
@@ -167,10 +171,10 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
       broker_.record(request.holder.key, bytes);
       return Turn::granted;
     }
-    if (auto reserved = broker_.reserve(request.holder.key, bytes, request.holder.name); reserved)
-      return Turn::granted;
-    else
-      plan->denial = reserved.error();
+    auto reserved = broker_.reserve(request.holder.key, bytes, request.holder.name);
+    if (reserved) return Turn::granted;
+    plan->denial = std::move(reserved).error();
+    return Turn::denied;
   }
 
   // Who would have to go, if nobody were busy?

@@ -23,6 +23,7 @@ struct Paper {
   std::string name;
   Bytes bytes = 0;
   bool busy = false, wanted = true, gives_way = false;
+  bool says_it_fits = false;  // whatever the ledger says
   int unloads = 0;
   std::int64_t idle_ms = 60'000;
   std::vector<std::string> notices;
@@ -59,7 +60,7 @@ class AdmissionTest : public testing::Test {
     out.context = 1024;
     out.bytes.weights = paper.bytes;
     const Bytes missing = capacity::shortfall(state.broker, state.committed_other, paper.bytes);
-    if (missing == 0) {
+    if (missing == 0 || paper.says_it_fits) {
       out.decision = capacity::Decision::fits;
       return out;
     }
@@ -278,6 +279,26 @@ TEST_F(AdmissionTest, APlanForALoadedModelHasItsOwnMemoryBack) {
   load(a);
   EXPECT_EQ(admission->state_for(a.seat->key()).free_ram, 20 * kGiB);
   EXPECT_EQ(admission->state_for("llama-cpp:other:0").free_ram, 16 * kGiB);
+}
+
+TEST_F(AdmissionTest, AModelWaitsForItsOwnLastProcessToBeGone) {
+  Paper dying{"a", 8 * kGiB}, again{"a", 8 * kGiB};
+  load(dying);
+  ask(again);
+  EXPECT_FALSE(again.outcome) << "two seats under one key";
+  EXPECT_EQ(dying.unloads, 0);
+  dying.seat.reset();
+  run();
+  ASSERT_TRUE(again.seat);
+  EXPECT_EQ(admission->broker().view().committed, 8 * kGiB);
+}
+
+TEST_F(AdmissionTest, APlanThatTheLedgerRefusesIsDeniedAndDoesNotWait) {
+  Paper a{"a", 11 * kGiB};
+  a.says_it_fits = true;
+  ask(a);
+  ASSERT_TRUE(a.outcome);
+  EXPECT_EQ(a.outcome->error().error.code, "capacity-denied");
 }
 
 TEST_F(AdmissionTest, UnderMemoryPressureIdleEnginesGo) {

@@ -128,11 +128,11 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
   if (options_.sandbox && granted_.sandbox != "full")
     log_warn("the engine is not fully locked down", {{"model", model_id_}, {"missing", granted_.sandbox}});
   if (seat_)
-    seat_->loaded(capacity::PlanBytes{.weights = granted_.weights_bytes,
-                                      .repack = granted_.repack_bytes,
-                                      .kv = granted_.kv_bytes,
-                                      .compute = granted_.compute_bytes,
-                                      .cache = process_bytes_}
+    seat_->loaded(capacity::DryRun{.weights = granted_.weights_bytes,
+                                   .repack = granted_.repack_bytes,
+                                   .kv = granted_.kv_bytes,
+                                   .compute = granted_.compute_bytes,
+                                   .process = process_bytes_}
                       .total());
   settle({});
   return {};

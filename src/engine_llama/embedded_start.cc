@@ -211,7 +211,8 @@ asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts&
   auto measured = co_await ask_worker(parts_, options_.engine_program, load);
   if (!measured) {
     // The load itself will say what is wrong with the file; until then estimates must do.
-    unmeasurable_ = content_key(facts);
+    const auto& code = measured.error().error.code;
+    if (code == "engine-crashed" || code == "model-invalid") unmeasurable_ = content_key(facts);
     log_info("a model could not be measured before its load",
              {{"model", model_id_}, {"reason", measured.error().error.message}});
     co_return std::nullopt;

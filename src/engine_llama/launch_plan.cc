@@ -5,16 +5,11 @@
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
 #include "prompt/behaviors.h"
+#include "protocol/messages.h"
 #include "system/cpu.h"
 #include "system/memory.h"
 
 namespace gezel::engine_llama {
-namespace {
-
-constexpr capacity::Tokens kMicroBatch = 128;  // as llama::ContextOptions has it
-
-}  // namespace
-
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
   return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
           context = options.context, threads = options.threads, behaviors = options.behaviors,
@@ -34,7 +29,7 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     // Calibration will choose; until then what was asked for.
     input.settings.kv_type = kv_type;
     input.settings.swa_full = false;
-    input.settings.micro_batch = kMicroBatch;
+    input.settings.micro_batch = protocol::kMicroBatchTokens;
     input.settings.slots = slots;
     // A person's own word counts even below what this machine usually grants.
     input.settings.context.model_override = context;

@@ -1,6 +1,7 @@
 // Installs from a real server on a loopback port.
 
 #include "models/installer.h"
+#include "base/test_unprivileged.h"
 
 #include <gmock/gmock.h>
 
@@ -195,7 +196,7 @@ TEST_F(Installer, APlanThatCannotBeReadCostsNoBytes) {
       home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf.partial", "precious");
   fs::permissions(partial.parent_path() / kPlanName, fs::perms::none);
   {
-    const testing::Unprivileged user(home.path());
+    const Unprivileged user(home.path());
     EXPECT_FALSE(StagingPlan::prepare(store.home(), store.root(), plan));
   }
   EXPECT_EQ(read_file(partial).value_or("(none)"), "precious");

@@ -59,27 +59,6 @@ class NoNewFiles {
   rlimit before_{};
 };
 
-// While it lives root is a user like others, who owns `folder`; permissions then mean something.
-class Unprivileged {
- public:
-  explicit Unprivileged(const fs::path& folder) : root_(::geteuid() == 0) {
-    if (!root_) return;
-    EXPECT_EQ(::lchown(folder.c_str(), kNobody, kNobody), 0);
-    for (const auto& entry : fs::recursive_directory_iterator(folder))
-      EXPECT_EQ(::lchown(entry.path().c_str(), kNobody, kNobody), 0);
-    EXPECT_EQ(::seteuid(kNobody), 0);
-  }
-  Unprivileged(const Unprivileged&) = delete;
-  Unprivileged& operator=(const Unprivileged&) = delete;
-  ~Unprivileged() {
-    if (root_) EXPECT_EQ(::seteuid(0), 0);
-  }
-
- private:
-  static constexpr uid_t kNobody = 65534;
-  bool root_;
-};
-
 class StoreTest : public ::testing::Test {
  protected:
   std::string error_code(const auto& result) { return result ? "" : result.error().code; }

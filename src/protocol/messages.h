@@ -24,6 +24,9 @@ struct Hello {  // both directions, first frame of each side
   std::string build;  // libllama build of the worker; the daemon sends its own version
 };
 
+// Tokens of one call of the compute graph: the worker computes with it, and plans of memory count with it.
+inline constexpr int kMicroBatchTokens = 128;
+
 struct Load {
   std::string model_path;          // first file
   std::vector<std::string> files;  // every file of the model, for the sandbox (includes model_path)

@@ -186,6 +186,7 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   context_options.context_per_slot = load.context_per_slot;
   context_options.threads = load.threads;
   context_options.flash_attention = loaded.flash_attention;
+  context_options.micro_batch_tokens = protocol::kMicroBatchTokens;
   if (quantized) context_options.cache_type = llama::CacheType::q8_0;
   GEZEL_TRY(loaded.context, llama::Context::create(*loaded.model, context_options));
   if (load.dry_run) return loaded;
