@@ -87,9 +87,10 @@ def test_a_profile_for_one_model_and_one_that_is_wrong(make_daemon):
     write_profile(daemon, "broken.json", "{")
     daemon.start()
     assert profile(daemon, SMOLLM2) == {"name": None, "overrides": ["mine"], "user": True, "max_tokens": 3}
-    reply = ask(daemon, "Count to a hundred.", SMOLLM2)
+    reply = ask(daemon, "Count to a hundred.", SMOLLM2, ignore_eos=True)
     assert reply["usage"]["completion_tokens"] == 3 and reply["choices"][0]["finish_reason"] == "length"
-    assert ask(daemon, "Count to a hundred.", SMOLLM2, max_tokens=4)["usage"]["completion_tokens"] == 4
+    longer = ask(daemon, "Count to a hundred.", SMOLLM2, ignore_eos=True, max_tokens=4)
+    assert longer["usage"]["completion_tokens"] == 4
     log = (daemon.home / "daemon.log").read_text()
     assert "wrong.json" in log and "/sampling/top_p is 9; it must be a number from 0 to 1" in log and "broken.json" in log
     findings = json.loads(daemon.cli("doctor", "--json").stdout)["findings"]
@@ -108,7 +109,7 @@ def test_a_request_names_a_tuning_profile(make_daemon):
     assert profile(daemon, SMOLLM2)["profiles"] == {"instruct": {"max_tokens": 5}, "terse": {"max_tokens": 3}}
 
     def used(**fields):
-        reply = ask(daemon, "Count to a hundred.", SMOLLM2, **fields)
+        reply = ask(daemon, "Count to a hundred.", SMOLLM2, ignore_eos=True, **fields)
         return reply["usage"]["completion_tokens"], reply["x_gezel"]["tuning_profile"]
 
     assert used(tuning_profile="terse") == (3, "terse")
