@@ -135,6 +135,9 @@ struct Piece {
   std::uint32_t tokens() const { return to - from; }
 };
 
+// Those tokens as a part of their own; the part itself when they are all of it.
+Part slice(const RowLayout& layout, const Piece& piece);
+
 // Where an image will be imported: the context's number of streams, and a sequence (the library ignores
 // which).
 struct ImageTarget {

@@ -219,6 +219,31 @@ Result<std::vector<std::byte>> compose_checkpoint(const ImageLayout& layout, Ima
   return image;
 }
 
+Part slice(const RowLayout& layout, const Piece& piece) {
+  const Rows& from = *piece.part;
+  if (piece.tokens() == from.tokens) return piece.part;
+  auto rows = std::make_shared<Rows>();
+  rows->tokens = piece.tokens();
+  rows->bytes.resize(rows->tokens * layout.token_bytes());
+  std::size_t base = 0;  // bytes per token that stand before this array
+  const auto copy = [&](std::size_t size) {
+    std::memcpy(rows->bytes.data() + base * rows->tokens,
+                from.bytes.data() + base * from.tokens + piece.from * size, rows->tokens * size);
+    base += size;
+  };
+  copy(sizeof(std::int32_t));
+  if (layout.extension_bytes > 0) copy(layout.extension_bytes);
+  for (const LayerLayout& layer : layout.keys) copy(layer.row_bytes);
+  for (const LayerLayout& layer : layout.values) {
+    if (!layout.values_transposed) {
+      copy(layer.row_bytes);
+      continue;
+    }
+    for (std::uint32_t element = 0; element < layer.elements; ++element) copy(layer.element_bytes);
+  }
+  return rows;
+}
+
 RowLayout row_major(RowLayout layout) {
   layout.values_transposed = false;
   for (LayerLayout& layer : layout.values) layer.element_bytes = layer.elements = 0;

@@ -244,6 +244,16 @@ TEST(Image, RefusesPiecesThatDoNotContinueEachOther) {
   EXPECT_EQ(attempt({{part, 0, 20}}, std::span(out).first(out.size() - 1)), "image-range") << "no room";
 }
 
+TEST(Image, ASliceOfAPartIsWhatTheImageWouldHaveCut) {
+  for (const TestImage& shape : shapes()) {
+    const Bytestring bytes = shape.bytes();
+    const Image image = parsed(bytes);
+    const Part whole = cut(image, 3, 20);
+    EXPECT_EQ(slice(image.layout().rows, {whole, 0, 17}), whole);
+    EXPECT_EQ(slice(image.layout().rows, {whole, 2, 9})->bytes, cut(image, 5, 12)->bytes);
+  }
+}
+
 TEST(Image, ValuesRowByRowAreTheSameForBothOrders) {
   TestImage shape;
   shape.positions = positions_to(17);

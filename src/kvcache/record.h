@@ -1,0 +1,86 @@
+// kvcache/record.h
+//
+// One node of the tree as a file (spec 40 section 11.10). Little-endian:
+//
+//   "GKVS", u16 version, u16 flags; u32 header bytes, u32 CRC-32C of the header with this field 0
+//   fingerprint 32; prefix hash at `start` 32, at `end` 32
+//   u8 tags, u8 shared, u8 pinned, u8 0; u64 per tag
+//   u32 start, u32 end, i32 position at `end`, u8 class, u8 mode, u16 0
+//   u32 parts, u32 tokens; per part u32 tokens, u64 bytes, XXH3-128 (canonical, 16)
+//   keys: u32 each, or u64 each when one of them is media
+//   the parts, each at a multiple of 64 bytes: Rows with V row by row; a part without tokens is the
+//   checkpoint
+//
+// Pure: bytes in, bytes out; any bytes are safe to read.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "kvcache/image.h"
+#include "kvcache/keys.h"
+#include "kvcache/mode.h"
+#include "kvcache/tree.h"
+
+namespace gezel::kvcache {
+
+inline constexpr std::uint32_t kMaxRecordHeader = 64 * 1024 * 1024;
+inline constexpr std::uint32_t kRecordStart = 16;  // bytes that say how long the header is
+
+struct RecordHeader {
+  Digest fingerprint{}, parent{}, own{};
+  std::vector<std::uint64_t> tags;
+  bool shared = false, pinned = false;
+  std::uint32_t start = 0, end = 0;
+  std::int32_t position_end = 0;
+  Class cls = Class::tail;
+  Mode mode = Mode::full;
+  std::vector<Key> keys;  // of [start, end)
+
+  // Filled by encoding and reading.
+  struct PartEntry {
+    std::uint32_t tokens = 0;  // 0: the checkpoint
+    std::uint64_t bytes = 0;
+    std::array<std::byte, 16> checksum{};
+  };
+  std::vector<PartEntry> parts;
+  std::uint32_t header_bytes = 0;
+
+  bool has_checkpoint() const { return !parts.empty() && parts.back().tokens == 0; }
+  std::uint64_t offset(std::size_t part) const;
+  std::uint64_t file_bytes() const;
+};
+
+// A record ready to be written; parts are shared with the tree where they need no change.
+struct EncodedRecord {
+  RecordHeader header;
+  std::vector<std::byte> header_bytes;
+  std::vector<Part> parts;
+  std::vector<std::byte> checkpoint;
+  Bytes bytes() const { return header.file_bytes(); }
+};
+// `rows`: of [start, end), in the context's layout; none for recurrent models. Transposes V where the layout
+// wants it: call it on the I/O thread. Errors: `record-invalid` (rows and header do not fit).
+Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout, std::span<const Piece> rows,
+                                    const Checkpoint* checkpoint);
+// Hands the file's bytes to `sink` in order.
+Result<> write_record(const EncodedRecord& record,
+                      const std::function<Result<>(std::span<const std::byte>)>& sink);
+
+// How long the header is, from the first kRecordStart bytes. Errors: `record-invalid`.
+Result<std::uint32_t> record_header_bytes(std::span<const std::byte> start);
+// Errors: `record-invalid` (no record, another version, a checksum, a field out of range).
+Result<RecordHeader> parse_record_header(std::span<const std::byte> header);
+// One part as the file has it, checked and in the context's layout. Errors: `record-invalid`.
+Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout,
+                         std::vector<std::byte> bytes);
+Result<Checkpoint> decode_checkpoint(const RecordHeader& header, std::span<const std::byte> bytes);
+
+std::uint32_t crc32c(std::span<const std::byte> bytes);
+std::array<std::byte, 16> xxh3_128(std::span<const std::byte> bytes);
+
+}  // namespace gezel::kvcache

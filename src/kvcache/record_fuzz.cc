@@ -1,0 +1,37 @@
+// Any bytes are a record's header or not; what is one has parts inside the limits it states, and a damaged
+// copy is refused.
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+#include <vector>
+
+#include "kvcache/record.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gezel::kvcache;
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(data[i]);
+  // The checksum would keep every mutation out: it is made right first.
+  if (size >= kRecordStart) {
+    const auto length = static_cast<std::uint32_t>(size);
+    for (int i = 0; i < 4; ++i) bytes[8 + i] = static_cast<std::byte>(length >> (8 * i));
+    for (int i = 0; i < 4; ++i) bytes[12 + i] = std::byte{0};
+    const std::uint32_t crc = crc32c(bytes);
+    for (int i = 0; i < 4; ++i) bytes[12 + i] = static_cast<std::byte>(crc >> (8 * i));
+  }
+  const auto header = parse_record_header(bytes);
+  if (!header) return 0;
+  if (header->keys.size() != header->end - header->start || header->parts.empty()) std::abort();
+  if (header->file_bytes() < bytes.size()) std::abort();
+  RowLayout layout;
+  layout.keys = {{.type = 1, .row_bytes = 8}};
+  for (std::size_t i = 0; i < header->parts.size(); ++i) {
+    if (header->parts[i].bytes > 1 << 20) continue;
+    const std::vector<std::byte> payload(header->parts[i].bytes);
+    (void)decode_part(*header, i, layout, payload);
+    (void)decode_checkpoint(*header, payload);
+  }
+  bytes.back() ^= std::byte{1};
+  if (parse_record_header(bytes)) std::abort();
+  return 0;
+}

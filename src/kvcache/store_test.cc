@@ -1,0 +1,445 @@
+#include "kvcache/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+
+#include "base/test_folder.h"
+#include "kvcache/fingerprint.h"
+#include "kvcache/test_image.h"
+#include "kvcache/test_tree.h"
+
+namespace gezel::kvcache {
+namespace {
+
+constexpr MonotonicTime kNow{std::chrono::hours(1000)};
+
+Digest digest(int value) {
+  Digest result{};
+  result[0] = std::byte(value);
+  return result;
+}
+
+RecordHeader header_of(const std::vector<Key>& path, std::uint32_t start, Mode mode = Mode::full) {
+  RecordHeader header;
+  header.fingerprint = digest(1);
+  header.parent = prefix_hash(kTestDomain, std::span(path).first(start));
+  header.own = prefix_hash(kTestDomain, path);
+  header.tags = {11, 12};
+  header.start = start;
+  header.end = static_cast<std::uint32_t>(path.size());
+  header.position_end = static_cast<std::int32_t>(path.size());
+  header.cls = Class::user;
+  header.mode = mode;
+  header.keys.assign(path.begin() + start, path.end());
+  return header;
+}
+
+// Three parts of rows: 40, 30 and 30 tokens.
+EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
+                      const Checkpoint* checkpoint = nullptr) {
+  std::vector<Piece> pieces;
+  const auto size = static_cast<std::uint32_t>(path.size());
+  for (std::uint32_t at = start; at < size;) {
+    const std::uint32_t next = std::min(at + (at == start ? 40 : 30), size);
+    pieces.push_back({test_part(std::span(path).first(next), at), 0, next - at});
+    at = next;
+  }
+  auto record = encode_record(header_of(path, start, checkpoint != nullptr ? Mode::hybrid : Mode::full),
+                              test_layout().rows, pieces, checkpoint);
+  EXPECT_TRUE(record) << record.error().message;
+  return record.value_or(EncodedRecord{});
+}
+
+std::vector<std::byte> file_of(const EncodedRecord& record) {
+  std::vector<std::byte> bytes;
+  EXPECT_TRUE(write_record(record, [&](std::span<const std::byte> piece) -> Result<> {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+    return {};
+  }));
+  return bytes;
+}
+
+TEST(Checksums, AreThoseOfTheirDefinitions) {
+  EXPECT_EQ(crc32c(std::as_bytes(std::span("123456789", 9))), 0xe3069283U);
+  EXPECT_EQ(hex(xxh3_128({})), "99aa06d3014798d86001c324468d497f");
+}
+
+TEST(Record, ReadsWhatItWrote) {
+  const auto path = counted(150);
+  const EncodedRecord record = encoded(path, 50);
+  const auto bytes = file_of(record);
+  EXPECT_EQ(bytes.size(), record.bytes());
+  const auto size = record_header_bytes(bytes);
+  ASSERT_TRUE(size);
+  const auto header = parse_record_header(std::span(bytes).first(*size));
+  ASSERT_TRUE(header) << header.error().message;
+  EXPECT_EQ(header->own, record.header.own);
+  EXPECT_EQ(header->parent, record.header.parent);
+  EXPECT_EQ(header->tags, record.header.tags);
+  EXPECT_EQ(header->keys, record.header.keys);
+  EXPECT_EQ(header->start, 50U);
+  EXPECT_EQ(header->end, 150U);
+  EXPECT_EQ(header->cls, Class::user);
+  ASSERT_EQ(header->parts.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(header->offset(i) % 64, 0U);
+    const auto at = bytes.begin() + static_cast<std::ptrdiff_t>(header->offset(i));
+    const auto part = decode_part(*header, i, test_layout().rows,
+                                  {at, at + static_cast<std::ptrdiff_t>(header->parts[i].bytes)});
+    ASSERT_TRUE(part) << part.error().message;
+    EXPECT_EQ((*part)->bytes, record.parts[i]->bytes);
+  }
+}
+
+TEST(Record, KeepsMediaKeysWhole) {
+  auto path = counted(10);
+  path[4] = path[5] = media_key(digest(9), "v1");
+  const auto bytes = file_of(encoded(path, 0));
+  const auto header = parse_record_header(std::span(bytes).first(*record_header_bytes(bytes)));
+  ASSERT_TRUE(header);
+  EXPECT_EQ(header->keys, path);
+}
+
+TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
+  TestImage shape;
+  shape.positions = positions_to(20);
+  std::vector<std::byte> files[2];
+  RowLayout layouts[2];
+  Part parts[2];
+  for (const bool transposed : {false, true}) {
+    shape.transposed = transposed;
+    const auto bytes = shape.bytes();
+    const auto image = Image::parse(bytes, ImageKind::plain);
+    parts[transposed] = std::make_shared<const Rows>(*image->cut(0, 20));
+    layouts[transposed] = image->layout().rows;
+    const std::vector<Piece> pieces = {{parts[transposed], 0, 20}};
+    files[transposed] =
+        file_of(*encode_record(header_of(counted(20), 0), layouts[transposed], pieces, nullptr));
+  }
+  EXPECT_EQ(files[0], files[1]);
+  const auto header = parse_record_header(std::span(files[0]).first(*record_header_bytes(files[0])));
+  const auto at = files[0].begin() + static_cast<std::ptrdiff_t>(header->offset(0));
+  for (const bool transposed : {false, true}) {
+    const auto part = decode_part(*header, 0, layouts[transposed],
+                                  {at, at + static_cast<std::ptrdiff_t>(header->parts[0].bytes)});
+    ASSERT_TRUE(part);
+    EXPECT_EQ((*part)->bytes, parts[transposed]->bytes);
+  }
+}
+
+TEST(Record, RefusesRowsThatAreNotItsRange) {
+  const auto path = counted(20);
+  const std::vector<Piece> short_rows = {{test_part(path, 0), 0, 19}};
+  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout().rows, short_rows, nullptr));
+  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout().rows, {}, nullptr));
+}
+
+class StoreTest : public testing::Test {
+ protected:
+  Store store(int fingerprint = 1) {
+    return Store({.root = folder_.path() / "kv",
+                  .fingerprint = digest(fingerprint),
+                  .free_bytes = [this](const fs::path&) { return free_; }},
+                 clock_);
+  }
+  std::vector<std::byte> bytes_of(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    const std::string text((std::istreambuf_iterator<char>(in)), {});
+    const auto bytes = std::as_bytes(std::span(text));
+    return {bytes.begin(), bytes.end()};
+  }
+  void overwrite(const fs::path& path, std::span<const std::byte> bytes) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  static unsigned mode_of(const fs::path& path) {
+    struct stat info{};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0);
+    return info.st_mode & 07777;
+  }
+
+  TestFolder folder_;
+  ManualClock clock_;
+  std::optional<Bytes> free_ = 100 * kGiB;
+  const std::vector<Key> path_ = counted(150);
+  const std::span<const Key> keys_ = std::span(path_).subspan(50);
+  const Digest own_ = prefix_hash(kTestDomain, path_);
+};
+
+TEST_F(StoreTest, GivesBackWhatWasWritten) {
+  Store files = store();
+  const Checkpoint checkpoint = test_checkpoint(path_);
+  const EncodedRecord record = encoded(path_, 50, &checkpoint);
+  ASSERT_TRUE(files.write(record)) << files.last_trouble();
+  const auto loaded = files.load(own_, keys_, test_layout().rows);
+  ASSERT_TRUE(loaded) << files.last_trouble();
+  EXPECT_TRUE(loaded->complete);
+  ASSERT_EQ(loaded->parts.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(loaded->parts[i]->bytes, record.parts[i]->bytes);
+  ASSERT_TRUE(loaded->checkpoint);
+  EXPECT_EQ(loaded->checkpoint->bytes, checkpoint.bytes);
+}
+
+TEST_F(StoreTest, FilesAreForTheirOwnerAlone) {
+  Store files = store();
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  const fs::path file = files.file_of(own_);
+  EXPECT_EQ(mode_of(file), 0600U);
+  for (fs::path folder = file.parent_path(); folder != folder_.path(); folder = folder.parent_path())
+    EXPECT_EQ(mode_of(folder), 0700U) << folder;
+  EXPECT_EQ(file.filename().string().size(), 36U);
+  EXPECT_EQ(file.parent_path().filename().string(), hex(own_).substr(0, 2));
+  EXPECT_EQ(file.parent_path().parent_path().filename().string().size(), 24U);
+}
+
+TEST_F(StoreTest, AnyFlippedByteIsAMissAndTheFileGoes) {
+  Store files = store();
+  const fs::path file = files.file_of(own_);
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  const auto good = bytes_of(file);
+  const auto header = parse_record_header(std::span(good).first(*record_header_bytes(good)));
+  ASSERT_TRUE(header);
+  std::mt19937 random(1);
+  for (std::size_t at = 0; at < good.size(); at += 1 + random() % 7) {
+    bool padding = at >= header->header_bytes;
+    for (std::size_t i = 0; i < header->parts.size(); ++i)
+      padding = padding && (at < header->offset(i) || at >= header->offset(i) + header->parts[i].bytes);
+    if (padding) continue;
+    auto bad = good;
+    bad[at] ^= std::byte{0x10};
+    overwrite(file, bad);
+    const auto loaded = files.load(own_, keys_, test_layout().rows);
+    ASSERT_TRUE(!loaded || !loaded->complete) << at;
+    ASSERT_FALSE(fs::exists(file)) << at;
+  }
+  EXPECT_GT(files.statistics().corrupt, 100U);
+}
+
+TEST_F(StoreTest, ATruncatedFileIsAMissAndGoes) {
+  Store files = store();
+  const fs::path file = files.file_of(own_);
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  const auto good = bytes_of(file);
+  for (std::size_t size = 0; size < good.size(); size += 37) {
+    overwrite(file, std::span(good).first(size));
+    ASSERT_FALSE(files.load(own_, keys_, test_layout().rows));
+    ASSERT_FALSE(fs::exists(file)) << size;
+  }
+}
+
+TEST_F(StoreTest, TheLeadingPartsOfADamagedRecordAreStillGood) {
+  Store files = store();
+  const fs::path file = files.file_of(own_);
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  auto bytes = bytes_of(file);
+  bytes.back() ^= std::byte{1};
+  overwrite(file, bytes);
+  const auto loaded = files.load(own_, keys_, test_layout().rows);
+  ASSERT_TRUE(loaded);
+  EXPECT_FALSE(loaded->complete);
+  EXPECT_EQ(loaded->parts.size(), 2U);
+  EXPECT_EQ(files.statistics().corrupt, 1U);
+}
+
+TEST_F(StoreTest, AnotherFingerprintIsNeverRead) {
+  Store files = store(1), others = store(2);
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  EXPECT_FALSE(others.load(own_, keys_, test_layout().rows));
+  // Even if the file lies in the wrong folder.
+  fs::create_directories(others.file_of(own_).parent_path());
+  fs::copy_file(files.file_of(own_), others.file_of(own_));
+  EXPECT_FALSE(others.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(others.next_of_index());
+  EXPECT_TRUE(fs::exists(others.file_of(own_))) << "not ours to delete";
+}
+
+TEST_F(StoreTest, OtherTokensUnderTheSameHashAreAMiss) {
+  Store files = store();
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  auto keys = counted(150);
+  keys[120] = 99999;
+  EXPECT_FALSE(files.load(own_, std::span(keys).subspan(50), test_layout().rows));
+  EXPECT_TRUE(files.load(own_, keys_, test_layout().rows));
+}
+
+TEST_F(StoreTest, RowsOfAnotherSizeAreAMiss) {
+  Store files = store();
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  RowLayout layout = test_layout().rows;
+  layout.keys[0].row_bytes = 16;
+  const auto loaded = files.load(own_, keys_, layout);
+  EXPECT_TRUE(!loaded || (loaded->parts.empty() && !loaded->complete));
+}
+
+TEST_F(StoreTest, ADiskThatFillsUpCostsTheRecordOnly) {
+  Store files = store();
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{}, small{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  small = limit;
+  small.rlim_cur = 1000;
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_FALSE(files.write(encoded(path_, 50)));
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, before);
+  EXPECT_EQ(files.statistics().write_errors, 1U);
+  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_TRUE(fs::is_empty(files.file_of(own_).parent_path())) << "nothing half written stays";
+  EXPECT_FALSE(files.write(encoded(path_, 50))) << "not tried again at once";
+  clock_.advance(Millis(60'000));
+  EXPECT_TRUE(files.write(encoded(path_, 50)));
+}
+
+TEST_F(StoreTest, LeavesOneGibibyteFree) {
+  Store files = store();
+  free_ = kGiB + encoded(path_, 50).bytes() - 1;
+  EXPECT_FALSE(files.write(encoded(path_, 50)));
+  EXPECT_EQ(files.statistics().no_space, 1U);
+  clock_.advance(Millis(60'000));
+  free_.reset();
+  EXPECT_FALSE(files.write(encoded(path_, 50))) << "unknown is not enough";
+  clock_.advance(Millis(60'000));
+  free_ = kGiB + encoded(path_, 50).bytes();
+  EXPECT_TRUE(files.write(encoded(path_, 50)));
+}
+
+TEST_F(StoreTest, ARootThatCannotBeUsedCostsSpeedOnly) {
+  folder_.write("kv", "a file where the folder should be");
+  Store files = store();
+  EXPECT_FALSE(files.write(encoded(path_, 50)));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.next_of_index());
+  EXPECT_EQ(files.statistics().write_errors, 1U);
+}
+
+TEST_F(StoreTest, AVanishedFileIsAMiss) {
+  Store files = store();
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  EXPECT_TRUE(files.remove(own_));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_EQ(files.statistics().vanished, 1U);
+}
+
+TEST_F(StoreTest, FollowsNoLinks) {
+  Store files = store();
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  const fs::path file = files.file_of(own_), elsewhere = folder_.path() / "elsewhere";
+  fs::rename(file, elsewhere);
+  fs::create_symlink(elsewhere, file);
+  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+}
+
+TEST_F(StoreTest, RemovesTemporaryFilesOfACrashAfterAnHour) {
+  const fs::path shelf = store().file_of(own_).parent_path();
+  fs::create_directories(shelf);
+  const auto make = [&](const char* name, int age_s) {
+    std::ofstream(shelf / name) << "half";
+    const auto when =
+        std::chrono::duration_cast<std::chrono::seconds>(clock_.wall_now().time_since_epoch()).count();
+    const timespec times[2] = {{when - age_s, 0}, {when - age_s, 0}};
+    ::utimensat(AT_FDCWD, (shelf / name).c_str(), times, 0);
+  };
+  make(".tmp-1-0", 3700);
+  make(".tmp-1-1", 3500);
+  store();
+  EXPECT_FALSE(fs::exists(shelf / ".tmp-1-0"));
+  EXPECT_TRUE(fs::exists(shelf / ".tmp-1-1"));
+}
+
+TEST_F(StoreTest, TheIndexBringsATreeBack) {
+  {
+    Store files = store();
+    ASSERT_TRUE(files.write(encoded(path_, 50)));
+    ASSERT_TRUE(files.write(encoded(counted(50), 0)));
+    ASSERT_TRUE(
+        files.write(encoded(joined(counted(77, 500), counted(20)), 77)));  // its parent was never written
+    overwrite(files.file_of(digest(200)), {});
+    fs::create_directories(files.file_of(digest(201)).parent_path());
+    overwrite(files.file_of(digest(201)), std::as_bytes(std::span("GKVS", 4)));
+  }
+  Store files = store();
+  std::vector<IndexEntry> entries;
+  while (auto entry = files.next_of_index()) entries.push_back(std::move(*entry));
+  EXPECT_EQ(entries.size(), 3U);
+  EXPECT_EQ(files.statistics().corrupt, 1U);
+  EXPECT_FALSE(fs::exists(files.file_of(digest(201))));
+  Tree tree({.mode = Mode::full, .host_budget = kMiB, .disk_budget = kMiB});
+  EXPECT_EQ(adopt_index(tree, kTestDomain, std::move(entries), kNow, clock_.wall_now()).size(), 1U);
+  EXPECT_EQ(tree.match(kTestDomain, path_).matched, 150U);
+  EXPECT_EQ(tree.check(), "");
+  const NodeId tip = tree.match(kTestDomain, path_).path.back();
+  const auto loaded = files.load(tree.find(tip)->disk->id, keys_, test_layout().rows);
+  ASSERT_TRUE(loaded);
+  std::vector<Piece> rows;
+  for (const Part& part : loaded->parts) rows.push_back({part, 0, part->tokens});
+  EXPECT_TRUE(tree.set_rows(tip, rows));
+  EXPECT_EQ(check_content(tree), "");
+}
+
+class PruneTest : public testing::Test {
+ protected:
+  fs::path file(const std::string& name, std::size_t size, int mtime) {
+    const fs::path path = folder_.write(name, std::string(size, 'x'));
+    const timespec times[2] = {{mtime, 0}, {mtime, 0}};
+    ::utimensat(AT_FDCWD, path.c_str(), times, 0);
+    return path;
+  }
+  TestFolder folder_;
+  const std::string a_ = std::string(24, 'a') + "/0f/", b_ = std::string(24, 'b') + "/1f/";
+};
+
+TEST_F(PruneTest, RemovesTheOldestUntilTheBudgetHolds) {
+  const fs::path first = file(a_ + std::string(32, '1') + ".gkv", 300, 10);
+  const fs::path second = file(b_ + std::string(32, '2') + ".gkv", 200, 20);
+  const fs::path third = file(a_ + std::string(32, '3') + ".gkv", 400, 30);
+  const PruneReport report = prune_records(folder_.path(), 500);
+  EXPECT_EQ(report.before, 900U);
+  EXPECT_EQ(report.after, 400U);
+  EXPECT_EQ(report.removed, 2U);
+  EXPECT_FALSE(fs::exists(first));
+  EXPECT_FALSE(fs::exists(folder_.path() / std::string(24, 'b'))) << "its last record went";
+  EXPECT_TRUE(fs::exists(third));
+  EXPECT_EQ(prune_records(folder_.path(), 0).removed, 0U) << "0 is no limit";
+}
+
+TEST_F(PruneTest, TouchesNothingThatIsNotARecord) {
+  const fs::path notes = file(a_ + "notes.txt", 500, 1);
+  const fs::path outside = file("outside/0f/" + std::string(32, '1') + ".gkv", 500, 1);
+  fs::create_directory_symlink(folder_.path() / "outside", folder_.path() / std::string(24, 'c'));
+  file(a_ + std::string(32, '2') + ".gkv", 10, 5);
+  const PruneReport report = prune_records(folder_.path(), 1);
+  EXPECT_EQ(report.before, 10U);
+  EXPECT_EQ(report.removed, 1U);
+  EXPECT_TRUE(fs::exists(notes));
+  EXPECT_TRUE(fs::exists(outside));
+}
+
+TEST(Fingerprint, ChangesWithEachOfItsFields) {
+  const Fingerprint base{.shards = {{10, "aa"}}, .type_k = "f16", .type_v = "f16", .backend = "cpu"};
+  std::vector<Fingerprint> all(12, base);
+  all[1].shards.push_back({11, "bb"});
+  all[2].type_k = "q8_0";
+  all[3].full_window_cache = true;
+  all[4].rope = "yarn";
+  all[5].adapters = "x";
+  all[6].projector = "x";
+  all[7].rotation_disabled = true;
+  all[8].library = "2";
+  all[9].mode = Mode::window;
+  all[10].opaque = Fingerprint::Opaque{.slots = 4};
+  all[11].opaque = Fingerprint::Opaque{.slots = 4, .flash_attention = true};
+  std::vector<std::string> folders;
+  for (const Fingerprint& fingerprint : all) folders.push_back(folder_name(fingerprint.digest()));
+  std::sort(folders.begin(), folders.end());
+  EXPECT_EQ(std::unique(folders.begin(), folders.end()), folders.end());
+  EXPECT_EQ(folders.front().size(), 24U);
+}
+
+}  // namespace
+}  // namespace gezel::kvcache
