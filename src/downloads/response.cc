@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace gezel::downloads {
@@ -75,6 +76,51 @@ Decision range_not_satisfiable(const ResponseHead& head, Bytes offset) {
   return out;
 }
 
+bool same_word(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
+// Where the first such character outside of quotes is, or the end.
+std::size_t unquoted(std::string_view text, char wanted) {
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quoted && text[i] == '\\')
+      ++i;
+    else if (text[i] == '"')
+      quoted = !quoted;
+    else if (!quoted && text[i] == wanted)
+      return i;
+  }
+  return text.size();
+}
+
+// `; rel="next last"; title="x"`: the value may have several words. Only the first rel counts.
+bool has_relation(std::string_view parameters, std::string_view relation) {
+  while (!parameters.empty()) {
+    const std::string_view one = parameters.substr(0, unquoted(parameters, ';'));
+    parameters.remove_prefix(std::min(parameters.size(), one.size() + 1));
+    const std::size_t equals = one.find('=');
+    if (equals == std::string_view::npos || !same_word(trimmed(one.substr(0, equals)), "rel")) continue;
+    std::string_view value = trimmed(one.substr(equals + 1));
+    if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"'))
+      value = value.substr(1, value.size() - 2);
+    while (!value.empty()) {
+      const std::string_view word = value.substr(0, value.find(' '));
+      if (same_word(word, relation)) return true;
+      value.remove_prefix(std::min(value.size(), word.size() + 1));
+    }
+    return false;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<ContentRange> parse_content_range(std::string_view text) {
@@ -136,6 +182,21 @@ Decision decide(const ResponseHead& head, Bytes offset) {
     return transient("server_error", fmt::format("the server has an error (status {})", head.status));
   return refused(ErrorKind::unavailable, "http_status",
                  fmt::format("the host answered with status {}, which is no file", head.status));
+}
+
+std::string link_target(std::string_view header, std::string_view relation) {
+  while (true) {
+    const std::size_t open = header.find('<');
+    if (open == std::string_view::npos) return {};
+    header.remove_prefix(open + 1);
+    const std::size_t close = header.find('>');
+    if (close == std::string_view::npos) return {};
+    const std::string_view target = header.substr(0, close);
+    header.remove_prefix(close + 1);
+    const std::string_view parameters = header.substr(0, unquoted(header, ','));
+    header.remove_prefix(parameters.size());
+    if (has_relation(parameters, relation)) return std::string(target);
+  }
 }
 
 }  // namespace gezel::downloads

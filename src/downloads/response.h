@@ -22,6 +22,8 @@ struct ResponseHead {
   std::string location;
   std::optional<ContentRange> content_range;
   std::optional<Bytes> content_length;
+  std::string link;      // all Link headers, with commas between
+  std::string xet_hash;  // X-Xet-Hash: the file's name in content-addressed storage
 };
 
 enum class Action {
@@ -43,6 +45,9 @@ struct Decision {
 
 // `offset` is what was asked for: 0 = the whole file, else the size of the partial file.
 Decision decide(const ResponseHead& head, Bytes offset);
+
+// The target of the first link with that relation in a Link header (RFC 8288), "" = none.
+std::string link_target(std::string_view header, std::string_view relation);
 
 // Whether the body of this status is of use at all. Bodies of errors are not read.
 inline bool is_success(int status) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/files.h"
+#include "base/json.h"
+
 namespace gezel::downloads {
 namespace {
 
@@ -27,6 +30,15 @@ TEST(ContentRange, RefusesWhatIsNone) {
        {"", "bytes", "bytes 5-", "bytes 9-5/20", "bytes 5-9/9", "bytes 5-9/x", "bytes -5-9/20",
         "items 5-9/20", "bytes 5-9/20 ", "bytes 99999999999999999999999-1/2"})
     EXPECT_FALSE(parse_content_range(text)) << text;
+}
+
+TEST(LinkTarget, IsThatOfTheFirstLinkWithTheRelation) {
+  const auto cases = parse_json(read_file(GEZEL_TESTDATA "/downloads/links.json").value()).value();
+  for (const auto& each : cases.as_array()) {
+    const auto& row = each.as_object();
+    const std::string header = string_or(row, "header");
+    EXPECT_EQ(link_target(header, "next"), string_or(row, "next")) << header;
+  }
 }
 
 TEST(Response, Case23A200StartsOver) {

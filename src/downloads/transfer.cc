@@ -11,6 +11,7 @@
 
 #include "downloads/partial_file.h"
 #include "downloads/sha256.h"
+#include "downloads/xet_transfer.h"
 
 namespace gezel::downloads {
 namespace {
@@ -73,7 +74,7 @@ Attempt follow(HttpClient& client, const std::string& address, const AccessToken
   }
 }
 
-class FileTarget final : public Target {
+class FileTarget final : public Target, public xet::FileSink {
  public:
   FileTarget(PartialFile file, const FileRequest& request, const TransferEvents& events)
       : file_(std::move(file)), request_(request), events_(events), whole_(file_.size() == 0) {}
@@ -81,7 +82,24 @@ class FileTarget final : public Target {
   Bytes offset() const override { return file_.size(); }
   Bytes high_water() const { return high_water_; }
 
-  Result<> on_body(std::string_view data) override {
+  bool on_head(const ResponseHead& head) override {
+    status_ = head.status;
+    if (const auto access = link_target(head.link, "xet-auth"); !head.xet_hash.empty() && !access.empty())
+      stored_ = xet::StoredFile{request_.url, access, head.xet_hash};
+    return Target::on_head(head);
+  }
+  // Where the file can be had in parts, when the redirect led to an address that refuses it; else nullptr.
+  const xet::StoredFile* stored() const { return stored_ && status_ == 403 ? &*stored_ : nullptr; }
+
+  Bytes have() const override { return file_.size(); }
+  Result<> begin(Bytes total) override {
+    total_ = total;
+    if (!fits()) return std::unexpected(std::move(*std::exchange(problem_, {})));
+    if (file_.size() <= total) return {};
+    whole_ = false;
+    return file_.truncate(total);
+  }
+  Result<> write(std::string_view data) override {
     // Never past what the server itself said is the end.
     if (total_) data = data.substr(0, *total_ - std::min(*total_, file_.size()));
     if (file_.size() + data.size() > kMaxFileBytes) return too_large();
@@ -89,6 +107,11 @@ class FileTarget final : public Target {
     if (whole_) hash_.update(data);
     high_water_ = std::max(high_water_, file_.size());
     if (events_.progress) events_.progress(file_.size(), total_.value_or(request_.expected_bytes));
+    return {};
+  }
+
+  Result<> on_body(std::string_view data) override {
+    GEZEL_CHECK(write(data));
     // A server that goes on after the last byte, or says nothing more, is not waited for; finish() finds the
     // file complete.
     if (total_ && file_.size() >= *total_)
@@ -126,6 +149,11 @@ class FileTarget final : public Target {
         break;
     }
     return stopped(decision_.error, false);
+  }
+
+  Attempt synced() {
+    if (auto done = file_.sync(); !done) return stopped(std::move(done).error(), false);
+    return {};
   }
 
   Transferred result() { return {file_.size(), whole_ ? std::optional(hash_.hex()) : std::nullopt}; }
@@ -169,10 +197,6 @@ class FileTarget final : public Target {
     }
     return synced();
   }
-  Attempt synced() {
-    if (auto done = file_.sync(); !done) return stopped(std::move(done).error(), false);
-    return {};
-  }
 
   PartialFile file_;
   const FileRequest& request_;
@@ -182,11 +206,27 @@ class FileTarget final : public Target {
   std::optional<Bytes> total_;
   std::optional<Error> problem_;  // with the disk or the size, found between head and body
   Bytes high_water_ = 0;
+  int status_ = 0;                         // of the last answer
+  std::optional<xet::StoredFile> stored_;  // as the hub's redirect said
 };
+
+Attempt from_storage(HttpClient& client, Waiter& waiter, const xet::StoredFile& stored,
+                     const AccessToken& token, FileTarget& target, const Cancellation& cancellation) {
+  auto got = xet::fetch_stored(client, waiter, stored, token, target, cancellation);
+  if (got) return target.synced();
+  const bool again = got.error().kind == ErrorKind::unavailable || got.error().kind == ErrorKind::timeout;
+  return stopped(std::move(got).error(), again);
+}
 
 class TextTarget final : public Target {
  public:
   explicit TextTarget(Bytes limit) : limit_(limit) {}
+
+  bool on_head(const ResponseHead& head) override {
+    link_ = head.link;
+    return Target::on_head(head);
+  }
+  const std::string& link() const { return link_; }
 
   Bytes offset() const override { return 0; }
   Result<> on_body(std::string_view data) override {
@@ -211,7 +251,7 @@ class TextTarget final : public Target {
 
  private:
   Bytes limit_;
-  std::string text_;
+  std::string text_, link_;
 };
 
 Error after(Error reason, int attempts) {
@@ -231,6 +271,8 @@ Result<Transferred> Transfers::fetch(const FileRequest& request, const TransferE
   RetryBudget budget(rules_, entropy_);
   while (true) {
     auto attempt = follow(client_, request.url, request.token, target, cancellation);
+    if (const auto* stored = attempt.error ? target.stored() : nullptr)
+      attempt = from_storage(client_, waiter_, *stored, request.token, target, cancellation);
     if (!attempt.error) return target.result();
     if (cancellation.cancelled() || !attempt.again)
       return std::unexpected(after(*attempt.error, budget.attempts() + 1));
@@ -245,13 +287,19 @@ Result<Transferred> Transfers::fetch(const FileRequest& request, const TransferE
 
 Result<std::string> Transfers::fetch_text(const std::string& url, Bytes limit, const AccessToken& token,
                                           const Cancellation& cancellation) const {
+  GEZEL_TRY(Page page, fetch_page(url, limit, token, cancellation));
+  return std::move(page.text);
+}
+
+Result<Page> Transfers::fetch_page(const std::string& url, Bytes limit, const AccessToken& token,
+                                   const Cancellation& cancellation) const {
   RetryRules rules = rules_;
   rules.without_headway = std::min(rules.without_headway, kSmallAttempts);
   RetryBudget budget(rules, entropy_);
   TextTarget target(limit);
   while (true) {
     auto attempt = follow(client_, url, token, target, cancellation);
-    if (!attempt.error) return target.take();
+    if (!attempt.error) return Page{target.take(), target.link()};
     if (!attempt.again) return std::unexpected(after(*attempt.error, budget.attempts() + 1));
     const auto delay = budget.failed(0);
     if (!delay) return std::unexpected(after(*attempt.error, budget.attempts()));

@@ -49,6 +49,12 @@ struct Transferred {
   std::optional<std::string> sha256;
 };
 
+// One page of a listing.
+struct Page {
+  std::string text;
+  std::string link;  // Link headers of the answer (link_target())
+};
+
 class Transfers {
  public:
   Transfers(HttpClient& client, Waiter& waiter, Entropy& entropy, RetryRules rules = {});
@@ -62,6 +68,9 @@ class Transfers {
   // A small document. Error `too_large` beyond `limit`.
   Result<std::string> fetch_text(const std::string& url, Bytes limit, const AccessToken& token,
                                  const Cancellation& cancellation) const;
+  // The same with what the answer says about further pages.
+  Result<Page> fetch_page(const std::string& url, Bytes limit, const AccessToken& token,
+                          const Cancellation& cancellation) const;
 
  private:
   HttpClient& client_;

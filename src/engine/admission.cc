@@ -69,6 +69,7 @@ void Admission::unload_idle() {
 
 void Admission::release(const std::string& key) {
   residents_.erase(key);
+  if (key == measuring_) measuring_.clear();
   broker_.release(key);
   changed();
 }
@@ -107,7 +108,18 @@ std::vector<Admission::Reservation> Admission::reservations() const {
     out.push_back({key, resident.bytes, charged(key),
                    entry == broker_.ledger().end() ? 0 : entry->second.measured_peak});
   }
+  if (!measuring_.empty()) out.push_back({measuring_, {.compute = kMeasuringBytes}, charged(measuring_), 0});
   return out;
+}
+
+boost::asio::awaitable<std::unique_ptr<Seat>> Admission::enter_to_measure(std::string key) {
+  const auto self = shared_from_this();
+  while (!measuring_.empty()) {
+    if (!co_await changed_.wait()) co_return nullptr;
+  }
+  measuring_ = "dry-run:" + key;
+  broker_.record(measuring_, kMeasuringBytes);
+  co_return std::make_unique<Seat>(weak_from_this(), measuring_);
 }
 
 Bytes Admission::charged(const std::string& key) const {
@@ -163,6 +175,14 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
   if (plan->decision == Decision::smaller && load_in_flux()) {
     // What loads now counts twice for a moment: as promised and as no longer free.
     reason = "waiting for another load";
+    return Turn::wait;
+  }
+  const auto decide_at = entry.since + kLeastResidency;
+  if (!measuring_.empty() && parts_.clock.now() < decide_at &&
+      (plan->decision != Decision::fits || !plan->evicts.empty())) {
+    // It holds little and not for long; nobody is stopped or cut short for it.
+    wake_at(decide_at);
+    reason = "waiting for a model to be measured";
     return Turn::wait;
   }
   if (plan->decision != Decision::no && plan->evicts.empty()) {

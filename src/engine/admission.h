@@ -29,6 +29,9 @@ inline constexpr std::size_t kMostWaitingModels = 256;
 inline constexpr Millis kLeastResidency{5'000};
 // A model that waited this long goes before an engine's residency.
 inline constexpr Millis kLongWait{60'000};
+// The most that a worker takes which measures a model and loads nothing (engine_llama/dry_run.h): 20 to 80
+// MiB, as large as what it reads of the file.
+inline constexpr Bytes kMeasuringBytes = 80 * kMiB;
 // Between two requests of a busy client an engine is idle for a moment; that is not yet being unused.
 inline constexpr Millis kIdlePause{500};
 
@@ -102,13 +105,17 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // make enough of it, `engine-busy` when too many loads wait, `cancelled` when it is no longer wanted.
   boost::asio::awaitable<EngineResult<Admitted>> enter(Request request);
 
+  // The memory of a worker that measures `key`, counted while the seat lives. One at a time on this machine;
+  // it is never denied, because no load can be planned without it. Null: the caller was cancelled.
+  boost::asio::awaitable<std::unique_ptr<Seat>> enter_to_measure(std::string key);
+
   // Something happened that may let the first in the queue go on: an engine became idle, a request left, a
   // load is no longer wanted.
   void changed() { changed_.notify(); }
   // New loads wait for this reason (memory pressure), and are refused after kLongWait; "": they go on.
   void hold(std::string reason);
 
-  // What every seat was granted, by key.
+  // What every seat was granted, by key; of one that measures "dry-run:<key>".
   struct Reservation {
     std::string key;
     capacity::PlanBytes bytes;
@@ -155,6 +162,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   capacity::Broker broker_;
   std::map<std::string, Resident> residents_;
   std::list<Entry> queue_;
+  std::string measuring_;  // what the worker that measures holds its memory as; "" = none does
   std::string held_;
   Wakeup changed_;
   std::unique_ptr<Timer> timer_;

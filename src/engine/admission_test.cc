@@ -345,5 +345,84 @@ TEST_F(AdmissionTest, TheWorkersOwnFigureReplacesThePlans) {
   EXPECT_EQ(admission->broker().view().committed, 5 * kGiB);
 }
 
+// The memory of workers that only measure.
+class Measuring : public AdmissionTest {
+ protected:
+  void measure(const std::string& key, std::unique_ptr<Seat>& seat) {
+    asio::co_spawn(
+        io,
+        [this, key, &seat]() -> asio::awaitable<void> { seat = co_await admission->enter_to_measure(key); },
+        asio::detached);
+    run();
+  }
+  std::unique_ptr<Seat> seat;
+};
+
+TEST_F(Measuring, IsCountedWhileItLastsAndShown) {
+  measure("llama-cpp:a:0", seat);
+  ASSERT_TRUE(seat);
+  EXPECT_EQ(admission->broker().view().committed, kMeasuringBytes);
+  const auto held = admission->reservations();
+  ASSERT_EQ(held.size(), 1U);
+  EXPECT_EQ(held[0].key, "dry-run:llama-cpp:a:0");
+  EXPECT_EQ(held[0].charged, kMeasuringBytes);
+  EXPECT_EQ(held[0].bytes.total(), kMeasuringBytes);
+  seat.reset();
+  EXPECT_EQ(admission->broker().view().committed, 0U);
+  EXPECT_THAT(admission->reservations(), IsEmpty());
+}
+
+TEST_F(Measuring, IsDoneByOneWorkerAtATime) {
+  std::unique_ptr<Seat> second;
+  measure("llama-cpp:a:0", seat);
+  measure("llama-cpp:b:0", second);
+  EXPECT_FALSE(second);
+  seat.reset();
+  run();
+  EXPECT_TRUE(second);
+  EXPECT_EQ(admission->broker().view().committed, kMeasuringBytes);
+}
+
+TEST_F(Measuring, NeitherStopsNorRefusesAModelThatFitsWithoutIt) {
+  Paper a{"a", 4 * kGiB}, b{"b", 6 * kGiB}, large{"large", kBudget};
+  load(a);
+  measure("llama-cpp:c:0", seat);
+  ask(b);
+  EXPECT_EQ(a.unloads, 0);
+  EXPECT_FALSE(b.outcome);
+  EXPECT_THAT(b.notices, ElementsAre("waiting for a model to be measured"));
+  seat.reset();
+  run();
+  EXPECT_TRUE(b.seat);
+  a.seat.reset();
+  b.seat.reset();
+  measure("llama-cpp:c:0", seat);
+  ask(large);
+  EXPECT_FALSE(large.outcome) << "not denied for what is free again in a moment";
+  seat.reset();
+  run();
+  EXPECT_TRUE(large.seat);
+}
+
+TEST_F(Measuring, IsWaitedForNoLongerThanAnEnginesResidency) {
+  Paper large{"large", kBudget};
+  measure("llama-cpp:c:0", seat);
+  ask(large);
+  EXPECT_FALSE(large.outcome);
+  pass(kLeastResidency);
+  ASSERT_TRUE(large.outcome);
+  EXPECT_EQ(large.outcome->error().error.code, "capacity-denied");
+}
+
+TEST_F(Measuring, WaitsForNobodyAndHoldsUpNobodyWhoHasRoom) {
+  Paper a{"a", kBudget}, b{"b", kGiB};
+  load(a);
+  measure("llama-cpp:c:0", seat);
+  EXPECT_TRUE(seat) << "without it no load could be planned";
+  a.seat.reset();
+  ask(b);
+  EXPECT_TRUE(b.seat);
+}
+
 }  // namespace
 }  // namespace gezel::engine

@@ -208,7 +208,13 @@ asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts&
   auto known = co_await on_pool(parts_.pool, [record, engine, load] { return record.find(engine, load); });
   if (known) co_return known;
   if (unmeasurable_ == content_key(facts)) co_return std::nullopt;
+  std::unique_ptr<engine::Seat> seat;
+  if (parts_.admission) {
+    seat = co_await parts_.admission->enter_to_measure(ledger_key());
+    if (!seat) co_return std::nullopt;
+  }
   auto measured = co_await ask_worker(parts_, options_.engine_program, load);
+  seat.reset();
   if (!measured) {
     // The load itself will say what is wrong with the file; until then estimates must do.
     const auto& code = measured.error().error.code;
@@ -229,8 +235,8 @@ asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts,
   auto input = *plan.capacity;
   input.model.key = ledger_key();
   input.model.name = facts.model.name.empty() ? model_id_ : facts.model.name;
-  input.machine = parts_.admission->state_for(input.model.key);
   for (int pass = 0; pass < kPlanPasses; ++pass) {
+    input.machine = parts_.admission->state_for(input.model.key);
     auto shape = capacity::plan_launch(input);
     if (shape.decision == capacity::Decision::no) shape = plan_without_work(input);
     plan.kv_type = shape.kv_type;

@@ -17,7 +17,7 @@
 namespace gezel::models {
 namespace {
 
-constexpr int kMaxEntries = 65536;
+constexpr std::size_t kMaxEntries = 65536;
 constexpr Bytes kMaxOllamaManifest = 1 * kMiB;
 
 bool is_inside(const fs::path& path, const fs::path& real_root) {
@@ -27,32 +27,14 @@ bool is_inside(const fs::path& path, const fs::path& real_root) {
   return std::mismatch(real_root.begin(), real_root.end(), real.begin(), real.end()).first == real_root.end();
 }
 
-// Entries of a folder, sorted; none when it cannot be read.
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::vector<fs::path> out;
-  std::error_code error;
-  fs::directory_iterator it(folder, error);
-  for (const fs::directory_iterator end; !error && it != end && out.size() < kMaxEntries; it.increment(error))
-    out.push_back(it->path());
-  std::ranges::sort(out);
-  return out;
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
 }
 
-bool is_mlx_folder(const fs::path& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder / "config.json", ignored)) return false;
-  return std::ranges::any_of(entries(folder),
-                             [](const fs::path& path) { return path.extension() == ".safetensors"; });
-}
-
 class Discovery {
  public:
-  explicit Discovery(const CatalogMatch& match) : match_(match) {}
+  Discovery(const CatalogMatch& match, std::stop_token stop) : match_(match), stop_(std::move(stop)) {}
 
   void hub(const fs::path& root) {
     begin("huggingface", root);
@@ -73,7 +55,10 @@ class Discovery {
     for (const auto& host : entries(root / "manifests")) {
       for (const auto& space : entries(host)) {
         for (const auto& model : entries(space)) {
-          for (const auto& tag : entries(model)) ollama_manifest(root, model.filename().string(), tag);
+          for (const auto& tag : entries(model)) {
+            if (stop_.stop_requested()) return;
+            ollama_manifest(root, model.filename().string(), tag);
+          }
         }
       }
     }
@@ -90,9 +75,30 @@ class Discovery {
     seen_folders_.clear();
   }
 
+  // Entries of a folder, sorted; none when it cannot be read, or there is to be no further look.
+  std::vector<fs::path> entries(const fs::path& folder) const {
+    std::vector<fs::path> out;
+    if (stop_.stop_requested()) return out;
+    std::error_code error;
+    fs::directory_iterator it(folder, error);
+    for (const fs::directory_iterator end; !error && it != end && out.size() < kMaxEntries;
+         it.increment(error))
+      out.push_back(it->path());
+    std::ranges::sort(out);
+    return out;
+  }
+
+  bool is_mlx_folder(const fs::path& folder) const {
+    std::error_code ignored;
+    if (!fs::exists(folder / "config.json", ignored)) return false;
+    return std::ranges::any_of(entries(folder),
+                               [](const fs::path& path) { return path.extension() == ".safetensors"; });
+  }
+
   bool allowed(const fs::path& path) const { return !real_root_.empty() && is_inside(path, real_root_); }
 
-  static std::optional<fs::path> current_snapshot(const fs::path& repository) {
+  std::optional<fs::path> current_snapshot(const fs::path& repository) const {
+    if (stop_.stop_requested()) return std::nullopt;
     const fs::path snapshots = repository / "snapshots";
     if (const auto text = read_file(repository / "refs" / "main", 1 * kKiB)) {
       std::string commit = *text;
@@ -114,13 +120,16 @@ class Discovery {
 
   // The models of a folder and, `depth` levels down, of those in it.
   void folder(const fs::path& path, int depth) {
+    if (stop_.stop_requested()) return;
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
     // Links may lead round in circles.
     if (error || !allowed(path) || !seen_folders_.insert(real).second) return;
-    if (const auto files = model_files_in(path)) {
+    if (const auto files = model_files_in(path); files && !files->empty()) {
+      const auto projectors = projectors_beside(files->front());
       for (const auto& file : *files) {
-        if (allowed(file)) add_file(file, file.stem().string());
+        if (stop_.stop_requested() || out_.size() >= kMaxDiscovered) return;
+        if (allowed(file)) add_file(file, file.stem().string(), projectors);
       }
     }
     if (is_mlx_folder(path)) {
@@ -142,7 +151,7 @@ class Discovery {
     return row;
   }
 
-  void add_file(const fs::path& file, std::string stem) {
+  void add_file(const fs::path& file, std::string stem, const std::vector<fs::path>& projectors) {
     const auto split = gguf::parse_split_name(file.filename().string());
     DiscoveredModel row = start({file}, split ? split->prefix : std::move(stem));
     if (auto parts = gather_parts(file)) {
@@ -150,8 +159,7 @@ class Discovery {
     } else {
       row.reason = parts.error().message;
     }
-    if (const auto projectors = projectors_beside(file); !projectors.empty())
-      row.projector = projectors.front();
+    if (!projectors.empty()) row.projector = projectors.front();
     read(std::move(row));
   }
 
@@ -235,6 +243,7 @@ class Discovery {
   }
 
   const CatalogMatch& match_;
+  const std::stop_token stop_;
   std::string source_;
   fs::path real_root_;
   std::set<fs::path> seen_folders_;
@@ -295,8 +304,9 @@ CatalogMatch match_catalog(std::vector<catalog::Resolved> items) {
   };
 }
 
-std::vector<DiscoveredModel> discover(const DiscoveryRoots& roots, const CatalogMatch& match) {
-  Discovery discovery(match);
+std::vector<DiscoveredModel> discover(const DiscoveryRoots& roots, const CatalogMatch& match,
+                                      std::stop_token stop) {
+  Discovery discovery(match, std::move(stop));
   if (!roots.hub.empty()) discovery.hub(roots.hub);
   if (!roots.llama_cache.empty()) discovery.tree("llama.cpp", roots.llama_cache, 0);
   for (const auto& root : roots.lm_studio) discovery.tree("lm-studio", root, 2);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,7 +52,8 @@ using CatalogMatch = std::function<std::string(Bytes size, std::string_view sha2
 CatalogMatch match_catalog(std::vector<catalog::Resolved> items);
 
 // Every row, by source and then by path. Digests are taken from where a program keeps them (names of blobs);
-// nothing is hashed here.
-std::vector<DiscoveredModel> discover(const DiscoveryRoots& roots, const CatalogMatch& match = {});
+// nothing is hashed here. Ends within one folder's or one file's look once `stop` says so, with what it has.
+std::vector<DiscoveredModel> discover(const DiscoveryRoots& roots, const CatalogMatch& match = {},
+                                      std::stop_token stop = {});
 
 }  // namespace gezel::models

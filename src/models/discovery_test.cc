@@ -128,6 +128,32 @@ TEST_F(Discover, OllamaModelsThatCannotBeImportedSayWhy) {
   EXPECT_FALSE(rows[2].reason.empty());
 }
 
+TEST_F(Discover, ALookThatIsToldToStopLooksNoFurther) {
+  std::vector<std::string> digests;
+  for (std::uint64_t fill : {64, 128, 256}) {
+    const std::string content = tiny_model("llama", fill);
+    digests.push_back(sha256_hex(content));
+    folder.write("blobs/sha256-" + digests.back(), content);
+    folder.write(fmt::format("manifests/h/library/m{}/1b", fill),
+                 fmt::format(R"({{"layers":[{{"mediaType":"application/vnd.ollama.image.model",)"
+                             R"("digest":"sha256:{}"}}]}})",
+                             digests.back()));
+  }
+  folder.write("own.gguf", tiny_model());
+  const DiscoveryRoots roots{
+      .llama_cache = folder.path(), .ollama = folder.path(), .user_folders = {folder.path()}};
+  std::stop_source stop;
+  int matched = 0;
+  const auto match = [&](Bytes, std::string_view) {
+    if (++matched == 2) stop.request_stop();
+    return std::string();
+  };
+  const auto rows = discover(roots, match, stop.get_token());
+  EXPECT_EQ(matched, 2) << "the third model is not read";
+  EXPECT_EQ(rows.size(), 3U) << "the flat cache's file and two of Ollama; nothing of the user's folder";
+  EXPECT_THAT(discover(roots, match, stop.get_token()), IsEmpty());
+}
+
 TEST_F(Discover, NothingIsChanged) {
   const fs::path file = folder.write("m.gguf", tiny_model());
   const auto before = stamp_file(file).value();

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "catalog/grammar.h"
+#include "downloads/response.h"
 #include "downloads/url.h"
 #include "gguf/split.h"
 #include "models/ids.h"
@@ -18,7 +19,6 @@ namespace {
 using catalog::lowered;
 
 constexpr std::string_view kPreferred[] = {"Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "Q6_K", "Q8_0"};
-constexpr std::size_t kMaxFiles = 65536;
 constexpr std::size_t kListed = 20;  // of files in an error
 
 std::unexpected<Error> bad_id(std::string_view text, std::string_view why) {
@@ -112,7 +112,7 @@ Result<HubId> parse_hub_id(std::string_view text) {
 
 Result<std::vector<HubFile>> parse_listing(std::string_view text) {
   const auto parsed = parse_json(text);
-  if (!parsed || !parsed->is_array() || parsed->get_array().size() > kMaxFiles)
+  if (!parsed || !parsed->is_array() || parsed->get_array().size() > kMaxListedFiles)
     return fail(ErrorKind::corrupt, "bad_listing", "the hub's list of files cannot be read");
   std::vector<HubFile> out;
   for (const auto& entry : parsed->get_array()) {
@@ -224,6 +224,42 @@ std::string free_hub_id(const InstallPlan& plan,
   return there == nullptr || is_this(there) ? plan.id : distinct;
 }
 
+namespace {
+
+// The page after the one at `url`, "" = that was the last. A list that goes on at another host is none of
+// this one.
+Result<std::string> next_page(const std::string& url, std::string_view header) {
+  const std::string link = downloads::link_target(header, "next");
+  if (link.empty()) return std::string();
+  GEZEL_TRY(const downloads::Url asked, downloads::parse_url(url));
+  GEZEL_TRY(const downloads::Url next, downloads::resolve_redirect(asked, link));
+  if (next.origin() == asked.origin()) return next.text;
+  return fail(
+      ErrorKind::corrupt, "bad_listing",
+      fmt::format("the hub's list of files goes on at another host ({}), which is not asked", next.host));
+}
+
+Result<std::vector<HubFile>> list_files(std::string url, const downloads::Transfers& transfers,
+                                        const downloads::AccessToken& token,
+                                        const downloads::Cancellation& cancellation) {
+  std::vector<HubFile> out;
+  for (int page = 0; page < kMaxListingPages; ++page) {
+    GEZEL_TRY(downloads::Page got, transfers.fetch_page(url, kMaxListingBytes, token, cancellation));
+    GEZEL_TRY(std::vector<HubFile> files, parse_listing(got.text));
+    out.insert(out.end(), std::make_move_iterator(files.begin()), std::make_move_iterator(files.end()));
+    if (out.size() > kMaxListedFiles) break;
+    GEZEL_TRY(url, next_page(url, got.link));
+    if (url.empty()) return out;
+  }
+  return fail(ErrorKind::too_large, "listing_too_long",
+              fmt::format("the repository lists more than {} files or {} pages; download the file yourself "
+                          "and run `gezel import` on it",
+                          kMaxListedFiles, kMaxListingPages),
+              "model");
+}
+
+}  // namespace
+
 Result<InstallPlan> resolve_hub(std::string_view text, const Hub& hub, const downloads::Transfers& transfers,
                                 const downloads::AccessToken& token,
                                 const downloads::Cancellation& cancellation) {
@@ -236,10 +272,8 @@ Result<InstallPlan> resolve_hub(std::string_view text, const Hub& hub, const dow
             transfers.fetch_text(fmt::format("{}/revision/{}", api, downloads::percent_encoded(id.revision)),
                                  kMaxListingBytes, token, cancellation));
   GEZEL_TRY(const std::string commit, parse_commit(revision));
-  GEZEL_TRY(const std::string listing,
-            transfers.fetch_text(fmt::format("{}/tree/{}?recursive=true", api, commit), kMaxListingBytes,
-                                 token, cancellation));
-  GEZEL_TRY(const auto files, parse_listing(listing));
+  GEZEL_TRY(const auto files, list_files(fmt::format("{}/tree/{}?recursive=true", api, commit), transfers,
+                                         token, cancellation));
   GEZEL_TRY(const auto chosen, choose_files(files, id.selector));
   return plan_hub(id, commit, chosen, hub);
 }

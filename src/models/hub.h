@@ -14,7 +14,9 @@
 
 namespace gezel::models {
 
-inline constexpr Bytes kMaxListingBytes = 16 * kMiB;
+inline constexpr Bytes kMaxListingBytes = 16 * kMiB;  // of one page
+inline constexpr int kMaxListingPages = 64;
+inline constexpr std::size_t kMaxListedFiles = 65'536;  // of all pages
 
 struct HubId {
   std::string repository, revision = "main";
@@ -56,7 +58,8 @@ std::string distinct_hub_id(const InstallPlan& plan);
 std::string free_hub_id(const InstallPlan& plan,
                         const std::function<const InstalledModel*(std::string_view)>& installed);
 
-// Both answers of the hub, and the plan. Blocking.
+// What the hub says of revision and files, page by page, and the plan. Error `listing_too_long` beyond the
+// limits above. Blocking.
 Result<InstallPlan> resolve_hub(std::string_view text, const Hub& hub, const downloads::Transfers& transfers,
                                 const downloads::AccessToken& token,
                                 const downloads::Cancellation& cancellation);

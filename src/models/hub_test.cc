@@ -134,6 +134,53 @@ TEST_F(FromHub, InstallsWithThePinsOfTheListing) {
   for (const auto& request : server.requests()) EXPECT_EQ(request.authorization, "Bearer secret");
 }
 
+// A hub that lists one file a page; `link` is the Link header of page `page`, which begins at 0.
+class PagedHub : public FromHub {
+ protected:
+  Reply answer(const ServedRequest& request) {
+    Reply out;
+    if (request.target.find("/revision/") != std::string::npos) {
+      out.body = R"({"sha":")" + std::string(40, 'c') + R"("})";
+      return out;
+    }
+    const std::size_t cursor = request.target.find("cursor=");
+    const int page = cursor == std::string::npos ? 0 : std::stoi(request.target.substr(cursor + 7));
+    out.body = fmt::format(R"([{{"type":"file","path":"m-Q{}_0.gguf","size":5}}])", page);
+    if (const auto header = link(page); !header.empty()) out.headers.emplace_back("Link", header);
+    return out;
+  }
+  std::string code(const Result<InstallPlan>& plan) { return plan ? plan->files[0].name : plan.error().code; }
+  Result<InstallPlan> resolve(const std::string& selector) {
+    return resolve_hub("hf:org/repo:" + selector, {.base = server.url(""), .mirrors = {}}, transfers, {}, {});
+  }
+
+  std::function<std::string(int page)> link;
+  TestServer server{[this](const ServedRequest& request) { return answer(request); }};
+};
+
+TEST_F(PagedHub, AListingIsReadToItsLastPage) {
+  link = [&](int page) {
+    const std::string next = page == 0 ? server.url("/api/next?cursor=1") : "/api/next?cursor=2";
+    return page < 2 ? fmt::format(R"(<{}>; rel="next")", next) : R"(</api/next?cursor=0>; rel="prev")";
+  };
+  EXPECT_EQ(code(resolve("Q8_0")), "no_such_file");
+  EXPECT_EQ(code(resolve("Q2_0")), "m-Q2_0.gguf");
+  EXPECT_EQ(server.requests().size(), 8U);
+}
+
+TEST_F(PagedHub, AListingThatGoesOnAtAnotherHostIsRefused) {
+  link = [&](int) { return fmt::format("<{}>; rel=next", server.url("/x?cursor=1", "localhost")); };
+  EXPECT_EQ(code(resolve("Q0_0")), "bad_listing");
+  link = [&](int) { return std::string("<https://elsewhere.example/x?cursor=1>; rel=next"); };
+  EXPECT_EQ(code(resolve("Q0_0")), "bad_listing");
+}
+
+TEST_F(PagedHub, AListingWithoutAnEndIsGivenUp) {
+  link = [&](int page) { return fmt::format("</api/next?cursor={}>; rel=next", page); };
+  EXPECT_EQ(code(resolve("Q0_0")), "listing_too_long");
+  EXPECT_EQ(server.requests().size(), 1U + kMaxListingPages);
+}
+
 TEST_F(FromHub, AFileWithoutAPinIsHashedAndRecorded) {
   const std::string content = testing::tiny_model("llama", 512);
   TestServer server([&](const ServedRequest& request) { return serve(content, request); });

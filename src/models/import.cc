@@ -14,6 +14,7 @@
 #include "models/header.h"
 #include "models/ids.h"
 #include "models/manifest.h"
+#include "models/preflight.h"
 #include "models/publish.h"
 #include "models/shards.h"
 #include "models/store.h"
@@ -104,10 +105,13 @@ class Importer {
     GEZEL_CHECK(check_space());
     GEZEL_TRY(Staging staging, Staging::create(store_.home_, store_.root_, id_));
     GEZEL_CHECK(fill(staging));
+    std::optional<ModelStore::Doomed> doomed;
     {
       const std::lock_guard lock(store_.mutex_);
-      GEZEL_CHECK(staging.publish(store_.entropy_));
+      GEZEL_TRY(fs::path old, staging.publish(store_.entropy_));
+      doomed.emplace(store_, std::vector{std::move(old)});
     }
+    doomed->remove();
     release();
     if (mode_ == Mode::move) remove_sources();
     return store_.find(id_);
@@ -207,11 +211,16 @@ class Importer {
   }
 
   Result<> reserve() {
-    const std::lock_guard lock(store_.mutex_);
-    recover_publishes(store_.home_, store_.root_, store_.importing_);
-    GEZEL_TRY(id_, choose_id());
-    store_.importing_.push_back(id_);
-    reserved_ = true;
+    std::optional<ModelStore::Doomed> doomed;
+    {
+      const std::lock_guard lock(store_.mutex_);
+      doomed.emplace(store_,
+                     recover_publishes(store_.home_, store_.root_, store_.importing_, store_.entropy_));
+      GEZEL_TRY(id_, choose_id());
+      store_.importing_.push_back(id_);
+      reserved_ = true;
+    }
+    doomed->remove();
     return {};
   }
 
@@ -289,18 +298,20 @@ class Importer {
 
   // Spec 60 section 10.6: 2 GiB or 2 % of head-room. Links need no space; a move within one file system is a
   // link.
-  Result<> check_space() const {
+  Result<> check_space() {
     if (mode_ != Mode::copy && mode_ != Mode::move) return {};
     if (mode_ == Mode::move && same_file_system(sources_.front(), store_.home_)) return {};
+    hold_.emplace(store_.disk_holds_, total_);
     const auto available = store_.free_space_(store_.root_);
-    const Bytes required = total_ + std::max<Bytes>(2 * kGiB, (total_ + 49) / 50);
+    const Bytes required = required_bytes(total_ + hold_->others());
     if (!available || *available >= required) return {};
     return fail(
         ErrorKind::io, "insufficient_disk",
         fmt::format(
-            "importing \"{}\" needs {} free (with head-room) in the model store, and {} are; free some, "
+            "importing \"{}\" needs {} free (with head-room{}) in the model store, and {} are; free some, "
             "or import it by reference or link",
-            id_, format_bytes(required), format_bytes(*available)),
+            id_, format_bytes(required), hold_->others() > 0 ? " and what installs still write" : "",
+            format_bytes(*available)),
         "path");
   }
 
@@ -336,7 +347,10 @@ class Importer {
     Bytes before = 0;
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const fs::path target = folder / sources_[i].filename();
-      const auto progress = [&](Bytes bytes) { return !progress_ || progress_(before + bytes); };
+      const auto progress = [&](Bytes bytes) {
+        if (hold_) hold_->set(total_ - std::min(total_, before + bytes));
+        return !progress_ || progress_(before + bytes);
+      };
       GEZEL_TRY(std::string digest, place(sources_[i], target, progress));
       GEZEL_TRY(const FileStamp stamp, stamp_file(target));
       if (stamp.size != source_stamps_[i].size) {
@@ -397,6 +411,7 @@ class Importer {
   HeaderFacts facts_;
   Bytes total_ = 0;
   std::string id_;
+  std::optional<DiskHold> hold_;
   bool reserved_ = false;
 };
 

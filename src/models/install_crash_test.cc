@@ -146,6 +146,26 @@ TEST_F(Crash, Case36AtEveryStepOfAnUpdateTheOldOrTheNewModelIsThere) {
   EXPECT_TRUE(between_renames);
 }
 
+TEST_F(Crash, TheOldCopyIsSetAsideBeforeItIsRemoved) {
+  ASSERT_TRUE(live(kOld, -1, "1.0.0").completed);
+  End end;
+  for (int steps = 0; end.step != "set aside"; ++steps) {
+    ASSERT_LT(steps, 100);
+    reset();
+    ASSERT_TRUE(live(kOld, -1, "1.0.0").completed);
+    end = live(kNew, steps, "2.0.0");
+  }
+  // The kill came in mid-removal, and the new model was deleted since: half of the old one must not come
+  // back.
+  ModelStore store(home.path(), clock, entropy);
+  for (const auto& name : names_in(store.root())) {
+    if (name.starts_with(".model-q4.")) fs::remove(store.root() / name / "m.gguf");
+  }
+  ASSERT_TRUE(store.remove({.id = "model-q4"}));
+  store.recover();
+  EXPECT_THAT(names_in(store.root()), ElementsAre(".incoming"));
+}
+
 TEST_F(Crash, WhatWasVerifiedIsNotFetchedAgain) {
   End end;
   for (int steps = 0; end.step != "manifest"; ++steps) {

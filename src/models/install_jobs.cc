@@ -10,7 +10,6 @@
 #include <atomic>
 #include <boost/asio/post.hpp>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "base/log.h"
@@ -19,37 +18,11 @@
 namespace gezel::models {
 namespace {
 
-// What workers read of each other.
+// What both sides read and write.
 struct Counters {
   std::atomic<Bytes> written = 0, total = 0;
-  std::atomic<bool> running = true;
   // By the worker that does the work, or by who ends a job that no worker has begun yet.
   std::atomic<bool> claimed = false;
-  Bytes remaining() const {
-    const Bytes all = total, done = written;
-    return running && all > done ? all - done : 0;
-  }
-};
-
-class SharedCounters {
- public:
-  void add(std::shared_ptr<Counters> counters) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(all_, [](const auto& each) { return !each->running; });
-    all_.push_back(std::move(counters));
-  }
-  Bytes remaining_but(const Counters* own) const {
-    const std::lock_guard lock(mutex_);
-    Bytes out = 0;
-    for (const auto& each : all_) {
-      if (each.get() != own) out += each->remaining();
-    }
-    return out;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<Counters>> all_;
 };
 
 struct Job {
@@ -192,12 +165,20 @@ class InstallJobs::State : public std::enable_shared_from_this<State> {
     if (done && hooks.installed) call_quietly([&] { hooks.installed(backend, id); }, "installed");
   }
 
+  void cancel(const std::string& job_id) {
+    const auto found = jobs.find(job_id);
+    if (found == jobs.end() || found->second.status != JobStatus::running) return;
+    found->second.cancellation->cancel();
+    // While it waits for a thread nobody else would notice.
+    if (!found->second.counters->claimed.exchange(true))
+      take(job_id, ended(std::unexpected(InstallError{cancelled_install(), {}})));
+  }
+
   asio::any_io_executor loop, pool;
   const Clock& clock;
   Entropy& entropy;
   JobHooks hooks;
   std::map<std::string, Job> jobs;
-  std::shared_ptr<SharedCounters> counters = std::make_shared<SharedCounters>();
   std::uint64_t next_watcher = 1;
 };
 
@@ -212,13 +193,11 @@ class Control final : public JobControl {
       : state_(state),
         loop_(state->loop),
         clock_(state->clock),
-        all_(state->counters),
         own_(job.counters),
         cancellation_(job.cancellation),
         job_id_(job.job_id) {}
 
   const downloads::Cancellation& cancellation() const override { return *cancellation_; }
-  Bytes others_remaining() const override { return all_->remaining_but(own_.get()); }
 
   void progress(const InstallProgressReport& report) override {
     own_->written = report.bytes_written;
@@ -264,7 +243,6 @@ class Control final : public JobControl {
           {ErrorKind::internal, "ensure_failed", fmt::format("the install failed: {}", error.what()), {}},
           {}});
     }
-    own_->running = false;
     post(ended(std::move(result)));
   }
 
@@ -278,7 +256,6 @@ class Control final : public JobControl {
   std::weak_ptr<State> state_;
   asio::any_io_executor loop_;
   const Clock& clock_;
-  std::shared_ptr<SharedCounters> all_;
   std::shared_ptr<Counters> own_;
   std::shared_ptr<downloads::Cancellation> cancellation_;
   std::string job_id_;
@@ -291,9 +268,7 @@ JobWork install_work(ModelStore& store, const downloads::Transfers& transfers, c
                      InstallPlan plan, InstallOptions options) {
   return [&store, &transfers, &clock, plan = std::move(plan),
           options = std::move(options)](JobControl& control) {
-    InstallOptions mine = options;
-    mine.others_remaining = [&control] { return control.others_remaining(); };
-    return install(store, transfers, clock, plan, mine, control, control.cancellation());
+    return install(store, transfers, clock, plan, options, control, control.cancellation());
   };
 }
 
@@ -325,7 +300,6 @@ Result<StartedJob> InstallJobs::start(catalog::Backend backend, const std::strin
   job.file = file;
   job.backend = backend;
   job.started_at_ms = unix_millis(state_->clock.wall_now());
-  state_->counters->add(job.counters);
   auto control = std::make_shared<Control<State>>(state_, job);
   StartedJob out{job.job_id, false};
   state_->jobs.emplace(job.job_id, std::move(job));
@@ -386,21 +360,19 @@ void InstallJobs::forget(const std::string& job_id, std::uint64_t watcher) {
 }
 
 bool InstallJobs::cancel(catalog::Backend backend, const std::string& id) {
-  Job* job = state_->running(backend, id);
+  const Job* job = state_->running(backend, id);
   if (job == nullptr) return false;
-  job->cancellation->cancel();
-  // While it waits for a thread nobody else would notice.
-  if (!job->counters->claimed.exchange(true)) {
-    job->counters->running = false;
-    state_->take(job->job_id, ended(std::unexpected(InstallError{cancelled_install(), {}})));
-  }
+  state_->cancel(job->job_id);
   return true;
 }
 
 void InstallJobs::cancel_all() {
-  for (auto& [job_id, job] : state_->jobs) {
-    if (job.status == JobStatus::running) job.cancellation->cancel();
+  // Watchers are told, and may ask for jobs: then the list changes.
+  std::vector<std::string> running;
+  for (const auto& [job_id, job] : state_->jobs) {
+    if (job.status == JobStatus::running) running.push_back(job_id);
   }
+  for (const auto& job_id : running) state_->cancel(job_id);
 }
 
 std::vector<ActiveInstall> InstallJobs::active() const {

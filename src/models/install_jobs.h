@@ -49,11 +49,10 @@ struct ActiveInstall {
   std::int64_t started_at_ms = 0;
 };
 
-// The worker's side, on its thread: an observer for install(), cancellation, and what the others still write.
+// The worker's side, on its thread: an observer for install(), and cancellation.
 class JobControl : public InstallObserver {
  public:
   virtual const downloads::Cancellation& cancellation() const = 0;
-  virtual Bytes others_remaining() const = 0;
 };
 using JobWork = std::function<std::expected<Installed, InstallError>(JobControl&)>;
 
@@ -105,7 +104,7 @@ class InstallJobs {
 
   // Whether one runs. It ends as soon as it notices, and at once when its work has not begun.
   bool cancel(catalog::Backend backend, const std::string& id);
-  void cancel_all();
+  void cancel_all();  // in the same way
   std::vector<ActiveInstall> active() const;
 
  private:

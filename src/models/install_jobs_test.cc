@@ -7,8 +7,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <future>
+#include <latch>
 
 #include "models/install_test_support.h"
+#include "models/preflight.h"
 
 namespace gezel::models {
 namespace {
@@ -175,31 +177,6 @@ TEST_F(Jobs, ProgressIsSentEveryQuarterOfASecondAndAtTheEndOfAFile) {
   EXPECT_THAT(sent, ElementsAre(1, 26, 50, 75, 100));
 }
 
-TEST_F(Jobs, JobsKnowWhatTheOthersStillWrite) {
-  std::promise<void> go, wrote;
-  auto gate = go.get_future().share();
-  start(
-      [&, gate](JobControl& control) -> std::expected<Installed, InstallError> {
-        control.progress({30, 100, true});
-        wrote.set_value();
-        gate.wait();
-        return Installed{};
-      },
-      "a");
-  wrote.get_future().wait();
-  std::atomic<Bytes> others = 0;
-  const auto second = start(
-      [&](JobControl& control) -> std::expected<Installed, InstallError> {
-        control.progress({1, 1000, true});
-        others = control.others_remaining();
-        return Installed{};
-      },
-      "b");
-  until([&] { return ended(second); });
-  EXPECT_EQ(others, 70U);
-  go.set_value();
-}
-
 TEST_F(Jobs, TooManyAtOnceAreRefused) {
   std::promise<void> go;
   auto gate = go.get_future().share();
@@ -237,6 +214,34 @@ TEST_F(Jobs, AQueuedJobCanBeCancelled) {
   until([&] { return ended(again); });
   EXPECT_EQ(runs, 4) << "the work of a job that ended is not done";
   EXPECT_EQ(jobs->find(queued)->events.size(), 1U);
+}
+
+TEST_F(Jobs, QueuedJobsEndAtOnceWhenAllAreCancelled) {
+  std::promise<void> go;
+  auto gate = go.get_future().share();
+  std::atomic<int> runs = 0;
+  const JobWork work = [&, gate](JobControl&) -> std::expected<Installed, InstallError> {
+    ++runs;
+    gate.wait();
+    return Installed{};
+  };
+  std::vector<std::string> running, queued;
+  for (const char* id : {"a", "b", "c"}) running.push_back(start(work, id));
+  while (runs < 3) std::this_thread::yield();
+  for (const char* id : {"d", "e"}) queued.push_back(start(work, id));
+  // A watcher may ask for the jobs while they end.
+  std::size_t seen = 0;
+  jobs->watch(queued[0], [&] { seen = jobs->active().size(); });
+  jobs->cancel_all();
+  for (const auto& job : queued) {
+    EXPECT_TRUE(ended(job)) << "though no thread is free";
+    EXPECT_EQ(jobs->find(job)->events.back().error.code, "cancelled");
+  }
+  EXPECT_GE(seen, 3U);
+  for (const auto& job : running) EXPECT_FALSE(ended(job)) << "its worker says when";
+  go.set_value();
+  until([&] { return std::ranges::all_of(running, [&](const auto& job) { return ended(job); }); });
+  EXPECT_EQ(runs, 3);
 }
 
 TEST_F(Jobs, AJobThatIsBeingCancelledIsNotJoined) {
@@ -280,10 +285,10 @@ TEST_F(Jobs, OnlyAJobForTheSameFileIsJoined) {
 TEST_F(Jobs, WhatIsToldNamesNoFolders) {
   const auto job = start([](JobControl& control) -> std::expected<Installed, InstallError> {
     downloads::Retry retry;
-    retry.reason = {ErrorKind::unavailable, "dropped", "read /home/u/.gezel/m.gguf.partial: no", {}};
+    retry.reason = {ErrorKind::unavailable, "dropped", "read /home/u/My Models/m.gguf.partial: no", {}};
     control.retrying("m.gguf", retry);
     return std::unexpected(
-        InstallError{{ErrorKind::io, "io_error", "rename /home/u/.gezel/a/m.gguf: full", {}}, {}});
+        InstallError{{ErrorKind::io, "io_error", "rename /home/A User/.gezel/a b/m.gguf: full", {}}, {}});
   });
   until([&] { return ended(job); });
   const auto events = jobs->find(job)->events;
@@ -322,6 +327,34 @@ TEST_F(Jobs, AnInstallCanBeCancelledAndGoneOnWith) {
   EXPECT_EQ(jobs->find(again)->status, JobStatus::done);
   EXPECT_GT(server.requests().back().from.value_or(0), 0U);
   EXPECT_TRUE(store.find("m"));
+}
+
+TEST_F(Jobs, OfTwoInstallsThatStartTogetherOnlyOneGetsTheRoomThatIsThereOnce) {
+  TestFolder home;
+  testing::CountingEntropy counting;
+  ModelStore store(home.path(), clock, counting);
+  downloads::testing::FakeWaiter waiter(clock);
+  testing::MemoryClient client;
+  const downloads::Transfers transfers(client, waiter, entropy);
+  // Whoever measures the disk waits for the other one to have come as far.
+  std::latch both(2);
+  store.set_free_space_probe([&](const fs::path&) {
+    both.arrive_and_wait();
+    return std::optional<Bytes>(kGiB + required_bytes(0));
+  });
+  const auto plan = [&](const std::string& id) {
+    auto out = plan_for({{id + ".gguf", "x"}}, "http://127.0.0.1:1", id);
+    out.files[0].size_bytes = kGiB;
+    return out;
+  };
+  std::vector<std::string> started;
+  for (const char* id : {"a", "b"})
+    started.push_back(start(install_work(store, transfers, clock, plan(id), {}), id));
+  until([&] { return ended(started[0]) && ended(started[1]); });
+  std::vector<std::string> codes;
+  for (const auto& job : started) codes.push_back(jobs->find(job)->events.back().error.code);
+  std::ranges::sort(codes);
+  EXPECT_THAT(codes, ElementsAre("file_not_on_host", "insufficient_disk"));
 }
 
 TEST(EventBuffer, OldProgressGoesFirst) {

@@ -13,6 +13,7 @@
 #include "models/disk.h"
 #include "models/header.h"
 #include "models/manifest.h"
+#include "models/owner.h"
 #include "models/preflight.h"
 #include "models/signature.h"
 #include "models/staging.h"
@@ -94,43 +95,20 @@ class Install {
   Result<> look_at_installed() {
     auto found = store_.find(plan_.id);
     if (!found) return look_at_unusable(found.error());
-    GEZEL_CHECK(check_owner(*found));
+    GEZEL_CHECK(check_owner(*found, plan_));
     current_ = std::move(*found);
     return {};
   }
 
   // What cannot be used now may be so for a while only: a file on a disk that is not there, too many open
-  // files. Its manifest still says whose it is; one that does not say so may be an import's.
-  Result<> look_at_unusable(const Error& reason) const {
-    const auto text = read_file(store_.root() / plan_.id / kManifestName, kMaxManifestBytes);
-    if (!text && text.error().kind == ErrorKind::not_found && reason.code == "model_not_found") return {};
-    const auto parsed = text ? parse_json(*text) : Result<json::value>(std::unexpected(text.error()));
-    if (!parsed || !parsed->is_object()) {
-      return fail(ErrorKind::conflict, "model_exists",
-                  fmt::format("the id \"{}\" is taken by a model whose manifest cannot be read; repair or "
-                              "delete that one, or give another id",
-                              plan_.id),
-                  "id");
+  // files. Its manifest still says whose it is, and which files are good.
+  Result<> look_at_unusable(const Error& reason) {
+    if (auto recorded = store_.recorded(plan_.id)) {
+      GEZEL_CHECK(check_owner(recorded->model, plan_));
+      current_ = std::move(recorded->model);
+      return {};
     }
-    const auto& members = parsed->get_object();
-    InstalledModel owner;
-    owner.source = string_or(members, "source", "catalog");
-    owner.repository = string_or(members, "huggingfaceRepo");
-    owner.repository_file = string_or(members, "huggingfaceFile");
-    owner.weights = string_or(members, "weightsFilename");
-    return check_owner(owner);
-  }
-
-  Result<> check_owner(const InstalledModel& owner) const {
-    const std::string &source = owner.source, &repository = owner.repository;
-    const bool ours = source != "external" && source != "import";
-    const bool catalog = plan_.source == "catalog" && source == "catalog";
-    if (ours && (catalog || is_same_source(owner, plan_))) return {};
-    return fail(
-        ErrorKind::conflict, "model_exists",
-        fmt::format("the id \"{}\" is taken by another model ({}); delete that one, or give another id",
-                    plan_.id, ours ? "from " + (repository.empty() ? source : repository) : "imported"),
-        "id");
+    return check_odd_manifest(store_.root() / plan_.id / kManifestName, reason, plan_);
   }
 
   // The installed file that is what the plan asks for; nothing is read for it.
@@ -141,6 +119,9 @@ class Install {
     const fs::path path = store_.root() / plan_.id / file.name;
     const auto stamp = stamp_file(path);
     if (!stamp || stamp->size != file.size_bytes || !is_regular(path)) return std::nullopt;
+    // What changed since it was hashed is not what its digest says, though it may have the same size.
+    const auto recorded = current_->stamps.find(file.name);
+    if (recorded != current_->stamps.end() && recorded->second != *stamp) return std::nullopt;
     return path;
   }
 
@@ -167,17 +148,20 @@ class Install {
       else
         fetched.push_back({file.size_bytes, staging_->partial_bytes(file)});
     }
-    const Bytes others = options_.others_remaining ? options_.others_remaining() : 0;
-    if (!fetched.empty())
-      GEZEL_CHECK(check_disk(plan_.id, remaining_bytes(fetched), others, store_.free_bytes()));
+    if (!fetched.empty()) {
+      to_write_ = remaining_bytes(fetched);
+      hold_.emplace(store_.disk_holds(), to_write_);
+      GEZEL_CHECK(check_disk(plan_.id, to_write_, hold_->others(), store_.free_bytes()));
+    }
     // From the first report on, what need not be fetched counts as done.
     report(0, false);
     return {};
   }
 
   void report(Bytes of_this_file, bool file_done) {
-    observer_.progress(
-        {done_ + of_this_file, std::max(plan_.total_bytes(), done_ + of_this_file), file_done});
+    const Bytes written = done_ + of_this_file, total = std::max(plan_.total_bytes(), written);
+    if (hold_) hold_->set(std::min(to_write_, total - written));
+    observer_.progress({written, total, file_done});
   }
 
   Outcome obtain(const PlannedFile& file) {
@@ -383,28 +367,15 @@ class Install {
   std::optional<InstalledModel> current_;
   std::vector<std::string> digests_;  // of the plan's files, in its order
   HeaderFacts facts_;
-  Bytes done_ = 0;  // of files that are complete
+  Bytes done_ = 0;      // of files that are complete
+  Bytes to_write_ = 0;  // when the room was checked
+  std::optional<DiskHold> hold_;
   std::string warning_;
 };
 
 #undef GEZEL_STEP
 
 }  // namespace
-
-bool is_same_source(const InstalledModel& model, const InstallPlan& plan) {
-  if (model.source != plan.source || model.repository != plan.repository || plan.files.empty()) return false;
-  return model.repository_file.empty() || plan.repository_file.empty()
-             ? model.weights.filename().string() == fs::path(plan.files.front().name).filename().string()
-             : model.repository_file == plan.repository_file;
-}
-
-bool has_files_of(const InstalledModel& model, const InstallPlan& plan) {
-  return is_same_source(model, plan) && std::ranges::all_of(plan.files, [&](const PlannedFile& file) {
-           const auto digest = model.sha256.find(file.name);
-           if (digest == model.sha256.end()) return false;
-           return file.sha256.empty() ? model.revision == plan.revision : digest->second == file.sha256;
-         });
-}
 
 Error cancelled_install() {
   return {ErrorKind::cancelled,

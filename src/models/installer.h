@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "downloads/transfer.h"
+#include "models/owner.h"
 #include "models/plan.h"
 #include "models/store.h"
 
@@ -46,16 +47,11 @@ struct Installed {
 struct InstallOptions {
   bool skip_sha = false;  // a person saw a mismatch and wants the file all the same
   downloads::AccessToken token;
-  std::function<Bytes()> others_remaining;  // what other running installs still write here
   // Told the name of each step once it is done: "reserved", "staged", "room", "reused <file>", "fetched
-  // <file>", "verified <file>", "read header", "manifest", "backup", "published", "synced", "cleaned".
+  // <file>", "verified <file>", "read header", "manifest", "backup", "published", "synced", "set aside",
+  // "cleaned".
   StepHook at_step;
 };
-
-// Whether a model came from the repository and file that the plan is for, perhaps in another revision.
-bool is_same_source(const InstalledModel& model, const InstallPlan& plan);
-// Whether it also has the plan's files, by their digests; by the revision where the plan has none.
-bool has_files_of(const InstalledModel& model, const InstallPlan& plan);
 
 // How an install ends that was cancelled: `cancelled`.
 Error cancelled_install();

@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view kIncoming = ".incoming";
 constexpr std::string_view kImportPrefix = ".import-";
 constexpr std::string_view kBackupMark = ".backup-";
+constexpr std::string_view kDeletedMark = ".deleted-";
 
 Result<> rename_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -28,15 +29,6 @@ Result<> rename_folder(const fs::path& from, const fs::path& to) {
   return {};
 }
 
-// Never follows a link: what is removed is the entry itself.
-void remove_quietly(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error)
-    log_warn("cannot remove a leftover of the model store",
-             {{"path", path.string()}, {"error", error.message()}});
-}
-
 std::vector<fs::path> entries(const fs::path& folder) {
   std::vector<fs::path> out;
   std::error_code error;
@@ -46,13 +38,22 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return out;
 }
 
-// The id in ".<id>.backup-<uuid>".
-std::optional<std::string> backup_id(const std::string& name) {
-  const std::size_t mark = name.rfind(kBackupMark);
-  if (!name.starts_with('.') || mark == std::string::npos || mark < 2) return std::nullopt;
-  std::string id = name.substr(1, mark - 1);
+// The id in ".<id><mark><uuid>". An id may itself look like a mark; what follows the last mark has no dot.
+std::optional<std::string> marked(const std::string& name, std::string_view mark) {
+  const std::size_t at = name.rfind(mark);
+  if (!name.starts_with('.') || at == std::string::npos || at < 2) return std::nullopt;
+  if (name.find('.', at + mark.size()) != std::string::npos) return std::nullopt;
+  std::string id = name.substr(1, at - 1);
   if (!is_store_safe_id(id)) return std::nullopt;
   return id;
+}
+
+void collect(Result<fs::path> aside, const std::string& id, std::vector<fs::path>& doomed) {
+  if (aside)
+    doomed.push_back(std::move(*aside));
+  else
+    log_warn("cannot set aside what is left of a model; the next start tries again",
+             {{"model", id}, {"error", aside.error().message}});
 }
 
 bool is_installed(const fs::path& folder) {
@@ -60,12 +61,14 @@ bool is_installed(const fs::path& folder) {
   return text && parse_manifest(*text, folder);
 }
 
-void recover_backup(const fs::path& root, const fs::path& backup, const std::string& id) {
+// The folder of that id is there again, or the backup is superseded and set aside.
+void recover_backup(const fs::path& root, const fs::path& backup, const std::string& id, Entropy& entropy,
+                    std::vector<fs::path>& doomed) {
   const fs::path folder = root / id;
   std::error_code error;
   if (fs::exists(fs::symlink_status(folder, error))) {
     // The new model is complete as soon as it has its name; a broken one must not cost the old one as well.
-    if (is_installed(folder)) remove_quietly(backup);
+    if (is_installed(folder)) collect(set_aside(root, backup, id, entropy), id, doomed);
     return;
   }
   if (const auto back = rename_folder(backup, folder); back) {
@@ -76,6 +79,21 @@ void recover_backup(const fs::path& root, const fs::path& backup, const std::str
 }
 
 }  // namespace
+
+void remove_quietly(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error)
+    log_warn("cannot remove a leftover of the model store",
+             {{"path", path.string()}, {"error", error.message()}});
+}
+
+Result<fs::path> set_aside(const fs::path& root, const fs::path& folder, const std::string& id,
+                           Entropy& entropy) {
+  fs::path aside = root / fmt::format(".{}{}{}", id, kDeletedMark, new_uuid(entropy));
+  GEZEL_CHECK(rename_folder(folder, aside));
+  return aside;
+}
 
 Result<Staging> Staging::create(const fs::path& home, const fs::path& root, const std::string& id) {
   Staging out;
@@ -100,15 +118,15 @@ Staging::~Staging() {
   if (!folder_.empty()) remove_quietly(folder_);
 }
 
-Result<> Staging::publish(Entropy& entropy) {
-  GEZEL_CHECK(publish_folder(home_, root_, folder_, id_, entropy));
+Result<fs::path> Staging::publish(Entropy& entropy) {
+  GEZEL_TRY(fs::path old, publish_folder(home_, root_, folder_, id_, entropy));
   folder_.clear();
-  return {};
+  return old;
 }
 
-Result<> publish_folder(const fs::path& home, const fs::path& root, const fs::path& folder,
-                        const std::string& id, Entropy& entropy,
-                        const std::function<void(std::string_view)>& at_step) {
+Result<fs::path> publish_folder(const fs::path& home, const fs::path& root, const fs::path& folder,
+                                const std::string& id, Entropy& entropy,
+                                const std::function<void(std::string_view)>& at_step) {
   const auto reached = [&](std::string_view step) {
     if (at_step) at_step(step);
   };
@@ -130,7 +148,7 @@ Result<> publish_folder(const fs::path& home, const fs::path& root, const fs::pa
                   {{"model", id}, {"error", back.error().message}});
       }
     }
-    return published;
+    return std::unexpected(std::move(published).error());
   }
   reached("published");
   // From here on the new model is there. What fails now costs durability or space, not the model.
@@ -138,31 +156,38 @@ Result<> publish_folder(const fs::path& home, const fs::path& root, const fs::pa
     log_warn("a published model may not survive a power failure",
              {{"model", id}, {"error", synced.error().message}});
   reached("synced");
-  if (!backup.empty()) remove_quietly(backup);
-  reached("cleaned");
-  return {};
+  if (backup.empty()) return fs::path();
+  // As a backup it could come back, should the new model be deleted before all of it is gone.
+  std::vector<fs::path> doomed;
+  collect(set_aside(root, backup, id, entropy), id, doomed);
+  reached("set aside");
+  return doomed.empty() ? fs::path() : std::move(doomed.front());
 }
 
-void recover_publishes(const fs::path& home, const fs::path& root, const std::vector<std::string>& active) {
+std::vector<fs::path> recover_publishes(const fs::path& home, const fs::path& root,
+                                        const std::vector<std::string>& active, Entropy& entropy) {
+  std::vector<fs::path> doomed;
+  const auto is_active = [&](std::string_view id) {
+    return std::find(active.begin(), active.end(), id) != active.end();
+  };
   const fs::path incoming = root / kIncoming;
-  if (!check_real_folders(home, root)) return;
+  if (!check_real_folders(home, root)) return doomed;
   for (const fs::path& entry : entries(root)) {
     const std::string name = entry.filename().string();
-    if (name.starts_with('.') && name.find(kDeletedMark) != std::string::npos) {
-      remove_quietly(entry);
-      continue;
-    }
-    if (const auto id = backup_id(name)) {
-      if (std::find(active.begin(), active.end(), *id) == active.end()) recover_backup(root, entry, *id);
-    }
+    if (marked(name, kDeletedMark))
+      doomed.push_back(entry);
+    else if (const auto id = marked(name, kBackupMark); id && !is_active(*id))
+      recover_backup(root, entry, *id, entropy, doomed);
   }
-  if (!check_real_folders(home, incoming)) return;
+  if (!check_real_folders(home, incoming)) return doomed;
   for (const fs::path& entry : entries(incoming)) {
     const std::string name = entry.filename().string();
     if (!name.starts_with(kImportPrefix)) continue;
-    if (std::find(active.begin(), active.end(), name.substr(kImportPrefix.size())) == active.end())
-      remove_quietly(entry);
+    const std::string id = name.substr(kImportPrefix.size());
+    // Aside, so that an import that gets the same id next has its folder for itself.
+    if (!is_active(id)) collect(set_aside(root, entry, id, entropy), id, doomed);
   }
+  return doomed;
 }
 
 }  // namespace gezel::models

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/log.h"
 #include "models/test_home.h"
 
 namespace gezel::models {
@@ -38,8 +39,14 @@ TEST_F(Shared, Case44AChangedByteWithANewTimeIsRejected) {
   std::ofstream(weights(), std::ios::binary | std::ios::trunc) << content;
   fs::last_write_time(weights(), fs::file_time_type::clock::now() + std::chrono::seconds(5));
   SharedModels shared(store.root(), mine.path() / "memory.json");
+  const fs::path log = mine.path() / "log";
+  setup_logging({.file = log.string()});
   EXPECT_THAT(shared.list(), IsEmpty());
   EXPECT_EQ(shared.find("m").error().code, "model-invalid");
+  setup_logging({});
+  const std::string lines = read_file(log).value();
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 1) << lines;
+  EXPECT_THAT(lines, HasSubstr("is not offered"));
 }
 
 TEST_F(Shared, AnUnchangedFileIsNotReadAgain) {

@@ -106,7 +106,8 @@ ModelStore::ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std:
       root_(home_ / "engines" / backend / "models"),
       clock_(clock),
       entropy_(entropy),
-      free_space_(&free_space) {}
+      free_space_(&free_space),
+      remove_folder_(&remove_quietly) {}
 
 void ModelStore::set_free_space_probe(std::function<std::optional<Bytes>(const fs::path&)> probe) {
   free_space_ = std::move(probe);
@@ -204,6 +205,19 @@ Result<InstalledModel> ModelStore::find(std::string_view id) const {
   return std::move(manifest->model);
 }
 
+std::optional<ModelStore::Recorded> ModelStore::recorded(std::string_view id) const {
+  if (!is_store_safe_id(id)) return std::nullopt;
+  const std::string wanted(id);
+  if (auto manifest = load(wanted)) return Recorded{std::move(manifest->model), true};
+  const fs::path folder = root_ / wanted;
+  if (!check_real_folders(home_, folder)) return std::nullopt;
+  const auto text = read_file(folder / kManifestName, kMaxManifestBytes);
+  if (!text) return std::nullopt;
+  auto manifest = parse_manifest(*text, folder);
+  if (!manifest) return std::nullopt;
+  return Recorded{std::move(manifest->model), false};
+}
+
 Integrity ModelStore::check(const InstalledModel& model) const {
   bool hashed = true;
   for (const fs::path& file : model.files) {
@@ -250,8 +264,12 @@ Result<> ModelStore::verify(const InstalledModel& model, const std::function<boo
 }
 
 void ModelStore::recover() {
-  const std::lock_guard lock(mutex_);
-  recover_publishes(home_, root_, importing_);
+  std::optional<Doomed> doomed;
+  {
+    const std::lock_guard lock(mutex_);
+    doomed.emplace(*this, recover_publishes(home_, root_, importing_, entropy_));
+  }
+  doomed->remove();
 }
 
 }  // namespace gezel::models

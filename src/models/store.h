@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "base/files.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "models/disk_holds.h"
 
 namespace gezel::models {
 
@@ -128,6 +130,13 @@ class ModelStore {
   // By exact id. Errors: `model_not_found` (with near misses in the message), `model-invalid` (manifest or
   // files unusable: says which and why, by file name; a reference's missing file too).
   Result<InstalledModel> find(std::string_view id) const;
+  // What the manifest says, also of a model whose files are missing or refused: then `files_good` is false.
+  // Nothing when it cannot be read.
+  struct Recorded {
+    InstalledModel model;
+    bool files_good = true;
+  };
+  std::optional<Recorded> recorded(std::string_view id) const;
   // Ids most like `id`, best first, at most three.
   std::vector<std::string> near_misses(std::string_view id) const;
 
@@ -161,6 +170,8 @@ class ModelStore {
   // Makes the complete staging folder, manifest included, the installed model.
   Result<> publish_install(const InstallSlot& slot, const StepHook& at_step = {});
   std::optional<Bytes> free_bytes() const { return free_space_(root_); }
+  // What installs and copies into this store are still going to write.
+  DiskHolds& disk_holds() { return disk_holds_; }
 
   // Errors: `invalid-model-id`, `model_in_use`, `install_in_progress`, `model_not_installed`, `model_locked`.
   // Also removes what a stopped download left. Files of other places that a model refers to are never
@@ -174,8 +185,25 @@ class ModelStore {
   fs::path root() const { return root_; }
   // How much space is free for a path; the default asks the file system. For tests of full disks.
   void set_free_space_probe(std::function<std::optional<Bytes>(const fs::path&)> probe);
+  // How a folder that was set aside is removed; called without the lock. For tests.
+  void set_remover(std::function<void(const fs::path&)> remover) { remove_folder_ = std::move(remover); }
 
  private:
+  // Folders that were set aside under the lock, to be removed without it by whoever claimed them, so that
+  // nobody waits for large files to be unlinked. Made under the lock, ends without it.
+  class Doomed {
+   public:
+    Doomed(ModelStore& store, std::vector<fs::path> folders);  // store.mutex_ is held
+    Doomed(const Doomed&) = delete;
+    Doomed& operator=(const Doomed&) = delete;
+    ~Doomed();
+    const std::vector<fs::path>& folders() const { return folders_; }
+    void remove();
+
+   private:
+    ModelStore& store_;
+    std::vector<fs::path> folders_;
+  };
   // Why a model cannot be used, for local people (with paths) and for the network (without).
   struct Unusable {
     std::string reason, public_reason;
@@ -191,10 +219,13 @@ class ModelStore {
   const Clock& clock_;
   Entropy& entropy_;
   std::function<std::optional<Bytes>(const fs::path&)> free_space_;
+  std::function<void(const fs::path&)> remove_folder_;
+  DiskHolds disk_holds_;
   // Guards importing_ and every change of the folders in root_, because imports and checks run on pool
   // threads.
   mutable std::mutex mutex_;
   std::vector<std::string> importing_;  // ids being staged
+  std::set<fs::path> doomed_;           // claimed by a Doomed
 };
 
 }  // namespace gezel::models

@@ -57,16 +57,37 @@ bool ModelStore::is_installing(std::string_view id) const {
   return std::ranges::any_of(importing_, [&](const std::string& other) { return same_id(id, other); });
 }
 
+ModelStore::Doomed::Doomed(ModelStore& store, std::vector<fs::path> folders)
+    : store_(store), folders_(std::move(folders)) {
+  std::erase_if(folders_, [&](const fs::path& folder) {
+    return folder.empty() || !store_.doomed_.insert(folder).second;
+  });
+}
+
+ModelStore::Doomed::~Doomed() {
+  const std::lock_guard lock(store_.mutex_);
+  for (const fs::path& folder : folders_) store_.doomed_.erase(folder);
+}
+
+void ModelStore::Doomed::remove() {
+  for (const fs::path& folder : folders_) store_.remove_folder_(folder);
+}
+
 Result<InstallSlot> ModelStore::begin_install(const std::string& id) {
   GEZEL_CHECK(check_store_safe_id(id));
-  const std::lock_guard lock(mutex_);
-  if (is_installing(id)) {
-    return fail(ErrorKind::conflict, "install_in_progress",
-                fmt::format("\"{}\" is being installed already; wait for it or cancel it", id), "model");
+  std::optional<Doomed> doomed;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_installing(id)) {
+      return fail(ErrorKind::conflict, "install_in_progress",
+                  fmt::format("\"{}\" is being installed already; wait for it or cancel it", id), "model");
+    }
+    doomed.emplace(*this, recover_publishes(home_, root_, importing_, entropy_));
+    importing_.push_back(id);
   }
-  recover_publishes(home_, root_, importing_);
-  importing_.push_back(id);
-  return InstallSlot(*this, id);
+  InstallSlot slot(*this, id);
+  doomed->remove();
+  return slot;
 }
 
 fs::path ModelStore::staging(const InstallSlot& slot) const {
@@ -74,8 +95,15 @@ fs::path ModelStore::staging(const InstallSlot& slot) const {
 }
 
 Result<> ModelStore::publish_install(const InstallSlot& slot, const StepHook& at_step) {
-  const std::lock_guard lock(mutex_);
-  return publish_folder(home_, root_, staging(slot), slot.id(), entropy_, at_step);
+  std::optional<Doomed> doomed;
+  {
+    const std::lock_guard lock(mutex_);
+    GEZEL_TRY(fs::path old, publish_folder(home_, root_, staging(slot), slot.id(), entropy_, at_step));
+    doomed.emplace(*this, std::vector{std::move(old)});
+  }
+  doomed->remove();
+  if (at_step) at_step("cleaned");
+  return {};
 }
 
 std::vector<IncompleteModel> ModelStore::incomplete() const {
@@ -109,21 +137,27 @@ std::vector<IncompleteModel> ModelStore::incomplete() const {
 }
 
 std::vector<std::string> ModelStore::remove_stale_downloads() {
-  const std::lock_guard lock(mutex_);
   std::vector<std::string> out;
   for (const fs::path& folder : {root_ / kIncoming, root_}) {
     if (!check_real_folders(home_, folder)) continue;
     for (const auto& id : folder_names(folder)) {
       const fs::path path = folder / id;
-      if (is_installing(id) || !check_real_folders(home_, path) ||
-          !is_stale(measure_folder(path), clock_.wall_now()))
-        continue;
-      std::error_code error;
-      fs::remove_all(path, error);
-      if (error) {
-        log_warn("cannot remove an old download", {{"model", id}, {"error", error.message()}});
-        continue;
+      // Looked at without the lock first: a large folder takes a while as well.
+      if (!is_stale(measure_folder(path), clock_.wall_now())) continue;
+      std::optional<Doomed> doomed;
+      {
+        const std::lock_guard lock(mutex_);
+        if (is_installing(id) || !check_real_folders(home_, path) ||
+            !is_stale(measure_folder(path), clock_.wall_now()))
+          continue;
+        auto aside = set_aside(root_, path, id, entropy_);
+        if (!aside) {
+          log_warn("cannot remove an old download", {{"model", id}, {"error", aside.error().message}});
+          continue;
+        }
+        doomed.emplace(*this, std::vector{std::move(*aside)});
       }
+      doomed->remove();
       log_info("removed a download that nobody went on with for seven days", {{"model", id}});
       out.push_back(id);
     }
@@ -147,7 +181,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
                             request.in_use_by),
                 "model");
   }
-  std::vector<fs::path> doomed;
+  std::optional<Doomed> doomed;
   {
     const std::lock_guard lock(mutex_);
     if (is_installing(request.id)) {
@@ -155,16 +189,15 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
                   fmt::format("\"{}\" is being installed; cancel that first", request.id), "model");
     }
     // The model is gone with the first rename, whatever becomes of its bytes.
+    std::vector<fs::path> aside;
     for (const fs::path& path : {folder, staged}) {
       if (!is_real_folder(path)) continue;
-      fs::path aside = root_ / fmt::format(".{}{}{}", request.id, kDeletedMark, new_uuid(entropy_));
-      std::error_code error;
-      fs::rename(path, aside, error);
-      if (error) return std::unexpected(errno_error(fmt::format("rename {}", path.string()), error.value()));
-      doomed.push_back(std::move(aside));
+      GEZEL_TRY(fs::path moved, set_aside(root_, path, request.id, entropy_));
+      aside.push_back(std::move(moved));
     }
+    doomed.emplace(*this, std::move(aside));
   }
-  for (const fs::path& path : doomed) {
+  for (const fs::path& path : doomed->folders()) {
     std::error_code error;
     for (int attempt = 1; true; ++attempt) {
       fs::remove_all(path, error);

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <future>
+
 #include "models/install_test_support.h"
 #include "models/publish.h"
 
@@ -81,6 +83,91 @@ TEST_F(Removing, WhatADeletionLeftGoesAtTheNextStart) {
   home.write("engines/llama-cpp/models/.m.deleted-1/x.gguf", "x");
   store.recover();
   EXPECT_FALSE(fs::exists(store.root() / ".m.deleted-1"));
+}
+
+TEST_F(Removing, AnIdThatLooksLikeALeftoverLosesNothing) {
+  for (const char* id : {"m.deleted-1", "m.backup-1"}) {
+    ASSERT_TRUE(import(files.write(std::string(id) + ".gguf", tiny_model()), "copy", id)) << id;
+    // A crash between the two renames of a publish.
+    fs::rename(store.root() / id, store.root() / fmt::format(".{}.backup-0b5f", id));
+    store.recover();
+    EXPECT_TRUE(store.find(id)) << id;
+  }
+}
+
+// Every way to have a large folder removed; none may make others wait for it.
+class Unlinking : public StoreTest {
+ protected:
+  // Whether another thread gets the store's lock while folders are removed by `work`.
+  void expect_free_while(const std::function<void()>& work) {
+    int removed = 0;
+    store.set_remover([&](const fs::path& folder) {
+      ++removed;
+      // It waits here where the lock is held, and gets it only after the check.
+      auto other = std::async(std::launch::async, [&] { return store.begin_install("other").has_value(); });
+      EXPECT_EQ(other.wait_for(std::chrono::seconds(10)), std::future_status::ready) << folder;
+      fs::remove_all(folder);
+    });
+    work();
+    store.set_remover([](const fs::path& folder) { fs::remove_all(folder); });
+    EXPECT_EQ(removed, 1);
+  }
+  const std::string root = "engines/llama-cpp/models/";
+};
+
+TEST_F(Unlinking, AnOldCopyThatAnInstallReplaced) {
+  ASSERT_TRUE(import(files.write("a.gguf", tiny_model()), "copy", "m"));
+  const auto slot = store.begin_install("m");
+  ASSERT_TRUE(slot);
+  home.write(root + ".incoming/m/a.gguf", tiny_model());
+  expect_free_while([&] { EXPECT_TRUE(store.publish_install(*slot)); });
+}
+
+TEST_F(Unlinking, AnOldCopyThatAnImportReplaced) {
+  const fs::path file = files.write("a.gguf", tiny_model());
+  ASSERT_TRUE(import(file, "copy", "m"));
+  files.write("a.gguf", tiny_model("llama", 128));
+  expect_free_while([&] { EXPECT_TRUE(import(file, "copy", "m")); });
+}
+
+TEST_F(Unlinking, WhatACrashLeft) {
+  home.write(root + ".m.deleted-1/x.gguf", "x");
+  expect_free_while([&] { store.recover(); });
+  home.write(root + ".incoming/.import-m/x.gguf", "x");
+  expect_free_while([&] { EXPECT_TRUE(store.begin_install("n")); });
+  ASSERT_TRUE(import(files.write("a.gguf", tiny_model()), "copy", "m"));
+  home.write(root + ".m.backup-1/x.gguf", "x");
+  expect_free_while([&] { EXPECT_TRUE(import(files.write("b.gguf", tiny_model()), "copy", "b")); });
+  EXPECT_FALSE(fs::exists(store.root() / ".m.backup-1"));
+}
+
+TEST_F(Unlinking, AnOldDownload) {
+  clock.set_wall(std::chrono::system_clock::now());
+  const fs::path partial = home.write(root + ".incoming/old/x.gguf.partial", "x");
+  fs::last_write_time(partial, fs::file_time_type::clock::now() - std::chrono::hours(24 * 8));
+  expect_free_while([&] { EXPECT_THAT(store.remove_stale_downloads(), ElementsAre("old")); });
+}
+
+TEST_F(Unlinking, AFolderIsRemovedByOneOnly) {
+  home.write(root + ".m.deleted-1/x.gguf", "x");
+  int removed = 0;
+  store.set_remover([&](const fs::path&) {
+    ++removed;
+    store.recover();  // as another thread would
+  });
+  store.recover();
+  EXPECT_EQ(removed, 1);
+}
+
+TEST_F(Unlinking, ACopyIsNotBegunWhereAnInstallTakesTheRoom) {
+  store.set_free_space_probe([](const fs::path&) { return std::optional<Bytes>(3 * kGiB); });
+  const fs::path file = files.write("a.gguf", tiny_model());
+  {
+    const DiskHold install(store.disk_holds(), 2 * kGiB);
+    EXPECT_EQ(error_code(import(file, "copy", "m")), "insufficient_disk");
+    EXPECT_TRUE(import(file, "reference", "r")) << "which needs no room";
+  }
+  EXPECT_TRUE(import(file, "copy", "m"));
 }
 
 class Stale : public StoreTest {

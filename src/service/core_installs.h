@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "engine/wakeup.h"
 #include "models/install_jobs.h"
 #include "service/install_parts.h"
+#include "service/installed_files.h"
 #include "service/installs.h"
 #include "service/model_name.h"
 #include "service/shelf.h"
@@ -77,14 +79,15 @@ class CoreInstalls final : public Installs {
   asio::awaitable<void> look_around();
   void look_around_if_old(Millis age);
   const Found* find_discovered(std::string_view source, std::string_view id) const;
-  std::string installed_as(
-      const Found& found) const;  // the id of the installed model of that file, "" = none
+  // The installed models by their files, as last seen. Valid until the next wait.
+  InstalledFiles installed_files() const;
 
   ServiceCore& core_;
   const std::shared_ptr<InstallParts> parts_;
   models::InstallJobs jobs_;
   // Ends questions to a hub, and waiting on the pool.
   const std::shared_ptr<downloads::Cancellation> stopped_ = std::make_shared<downloads::Cancellation>();
+  std::stop_source stop_looking_;
 
   std::optional<Shelf> shelf_;
   MonotonicTime arranged_at_{};

@@ -113,10 +113,11 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   out->host = {.system = kSystem, .arm64 = kArm64};
   out->profile = [memory_budget] { return profile_of_machine(memory_budget); };
   if (settings.discovery) {
-    out->discover = [roots = settings.discovery_roots, catalog = out->catalog] {
+    out->discover = [roots = settings.discovery_roots, catalog = out->catalog](std::stop_token stop) {
       auto items = catalog->list(catalog::Kind::chat_model);
       return models::discover(
-          roots, models::match_catalog(items ? std::move(*items) : std::vector<catalog::Resolved>()));
+          roots, models::match_catalog(items ? std::move(*items) : std::vector<catalog::Resolved>()),
+          std::move(stop));
     };
   }
   // The shared world must not be destroyed by one of its own threads, so this is called before it goes.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "base/clock.h"
 #include "base/ids.h"
@@ -33,8 +34,9 @@ struct InstallParts {
   catalog::Host host;
   // What is rated against; nothing where memory cannot be read. Blocking.
   std::function<std::optional<capacity::MemoryProfile>()> profile;
-  // Models of other programs. Blocking; empty = not looked for.
-  std::function<std::vector<models::DiscoveredModel>()> discover;
+  // Models of other programs. Blocking; empty = not looked for. What it returns once it was told to stop is
+  // not used.
+  std::function<std::vector<models::DiscoveredModel>(std::stop_token)> discover;
   // Waits until nothing runs on these threads any more.
   std::function<void()> drain;
 };

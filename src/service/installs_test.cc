@@ -174,6 +174,27 @@ TEST_F(InstallService, DeletingALoadedModelNeedsForce) {
   EXPECT_EQ(chat("llama-cpp:a").error().code, "model_not_found");
 }
 
+TEST_F(InstallService, Case42DeletingByForceStopsTheEngineAndRemovesTheFolder) {
+  install("a");
+  start();
+  ASSERT_TRUE(chat("llama-cpp:a"));
+  EXPECT_EQ(wait(service->installs().remove("a", false)).error().status, 409);
+  ASSERT_TRUE(wait(service->installs().remove("a", true)));
+  EXPECT_EQ(engine_of("llama-cpp:a")->stopped, 1);
+  EXPECT_FALSE(fs::exists(store.root() / "a"));
+}
+
+TEST_F(InstallService, Case49AnImportIsListedWithoutCapabilities) {
+  const fs::path file = files.write("My Model.Q4_K_M.gguf", tiny_model());
+  ASSERT_TRUE(import(file));
+  start();
+  const auto listed = entry("llama-cpp:local-my-model.q4-k-m");
+  ASSERT_TRUE(listed.is_object());
+  EXPECT_FALSE(listed.as_object().contains("capabilities"));
+  ASSERT_TRUE(wait(service->installs().remove("local-my-model.q4-k-m", false)));
+  EXPECT_TRUE(fs::exists(file));
+}
+
 TEST_F(InstallService, DeletionNamesWhatIsNotThere) {
   start();
   EXPECT_EQ(wait(service->installs().remove("nothing", false)).error().code, "model_not_installed");
@@ -197,7 +218,9 @@ TEST_F(InstallService, InventoriesForManagement) {
 
 TEST_F(InstallService, ADiscoveredModelIsRegisteredByReferenceOnFirstUse) {
   const fs::path path = files.write("other/blob", tiny_model());
-  installs->discover = [this, path] { return std::vector{found("ollama", path, "local-blob")}; };
+  installs->discover = [this, path](std::stop_token) {
+    return std::vector{found("ollama", path, "local-blob")};
+  };
   start();
   settle();
   EXPECT_THAT(listed(), ElementsAre("discovered:ollama/local-blob"));
@@ -216,7 +239,7 @@ TEST_F(InstallService, WhatIsNotDiscoveredOrUsableSaysSo) {
   auto row = found("ollama", files.write("x", "x"), "local-x");
   row.importable = false;
   row.reason = "it is too old";
-  installs->discover = [row] { return std::vector{row}; };
+  installs->discover = [row](std::stop_token) { return std::vector{row}; };
   start();
   settle();
   EXPECT_THAT(listed(), IsEmpty());
@@ -228,7 +251,9 @@ TEST_F(InstallService, WhatIsNotDiscoveredOrUsableSaysSo) {
 TEST_F(InstallService, AnIdThatIsTakenGetsANumber) {
   install("local-x");
   const fs::path path = files.write("other/x.gguf", tiny_model("llama", 128));
-  installs->discover = [this, path] { return std::vector{found("lm-studio", path, "local-x")}; };
+  installs->discover = [this, path](std::stop_token) {
+    return std::vector{found("lm-studio", path, "local-x")};
+  };
   start();
   settle();
   EXPECT_TRUE(chat("discovered:lm-studio/local-x"));
@@ -295,6 +320,46 @@ TEST_F(InstallService, AnUpdateKeepsTheProjector) {
   EXPECT_FALSE(store.find("small-q4")->projector.empty());
   install(false);
   EXPECT_FALSE(store.find("small-q4")->projector.empty());
+}
+
+TEST_F(InstallService, ARepairKeepsTheProjector) {
+  const std::string projector = tiny_model("clip", 32);
+  client.files["mmproj.gguf?download=true"] = projector;
+  offer("small-q4", tiny_model());
+  const std::string path = "catalog/chat-models/sm/small-q4/versions/1.0.0/manifest.json";
+  std::string version = read_file(home.path() / path).value();
+  version.insert(version.size() - 2,
+                 fmt::format(R"(,"mmproj":{{"filename":"mmproj.gguf","sha256":"{}","sizeBytes":{}}})",
+                             sha256_hex(projector), projector.size()));
+  home.write(path, version);
+  start();
+  ASSERT_TRUE(wait(service->installs().install({.id = "small-q4", .include_projector = true})));
+  settle();
+  const auto whole = store.find("small-q4");
+  ASSERT_TRUE(whole);
+  for (const fs::path& lost : {whole->projector, whole->weights}) {
+    fs::remove(lost);
+    ASSERT_FALSE(store.find("small-q4"));
+    ASSERT_TRUE(ensure("llama-cpp:small-q4"));
+    settle();
+    const auto repaired = store.find("small-q4");
+    ASSERT_TRUE(repaired) << repaired.error().message;
+    EXPECT_FALSE(repaired->projector.empty()) << lost;
+  }
+}
+
+TEST_F(InstallService, AShutdownEndsTheLookForModelsOfOthers) {
+  std::stop_token told;
+  installs->discover = [&](std::stop_token stop) {
+    told = stop;
+    return std::vector<models::DiscoveredModel>();
+  };
+  start();
+  settle();
+  ASSERT_TRUE(told.stop_possible());
+  EXPECT_FALSE(told.stop_requested());
+  wait(service->stop());
+  EXPECT_TRUE(told.stop_requested());
 }
 
 TEST_F(InstallService, AnInstallOfABadIdIsRefused) {

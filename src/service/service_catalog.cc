@@ -143,15 +143,20 @@ asio::awaitable<void> CoreInstalls::look_around() {
     co_return;
   }
   const Running running(looking_, looked_);
-  found_ = co_await on_pool(core->parts_.pool, [parts = parts_] {
+  const std::stop_token stop = stop_looking_.get_token();
+  auto found = co_await on_pool(core->parts_.pool, [parts = parts_, stop] {
     std::vector<Found> out;
-    for (auto& row : parts->discover()) {
+    for (auto& row : parts->discover(stop)) {
+      if (stop.stop_requested()) break;
       std::error_code error;
       fs::path real = row.paths.empty() ? fs::path() : fs::canonical(row.paths.front(), error);
       out.push_back({std::move(row), error ? fs::path() : std::move(real)});
     }
     return out;
   });
+  // Half a look must not hide what the last one found.
+  if (stop.stop_requested()) co_return;
+  found_ = std::move(found);
   looked_at_ = core->parts_.clock.now();
 }
 
@@ -161,12 +166,8 @@ void CoreInstalls::look_around_if_old(Millis age) {
   core_.spawn_background(look_around(), [] {});
 }
 
-std::string CoreInstalls::installed_as(const Found& found) const {
-  if (found.row.paths.empty()) return {};
-  const auto same = std::ranges::find_if(core_.inventory_.installed, [&](const auto& model) {
-    return model.weights == found.row.paths.front() || (!found.real.empty() && model.weights == found.real);
-  });
-  return same == core_.inventory_.installed.end() ? std::string() : same->id;
+InstalledFiles CoreInstalls::installed_files() const {
+  return InstalledFiles(core_.inventory_.installed);
 }
 
 const CoreInstalls::Found* CoreInstalls::find_discovered(std::string_view source, std::string_view id) const {
@@ -196,8 +197,10 @@ asio::awaitable<json::array> CoreInstalls::with_offers(json::array data) {
     entry["capabilities"] = capabilities_json(known->second);
     installed.emplace_back(*own, entry);
   }
+  const InstalledFiles files = installed_files();
   for (const auto& found : found_) {
-    if (found.row.importable && installed_as(found).empty()) data.push_back(discovered_entry(found.row));
+    if (found.row.importable && files.id_of(found.row.paths, found.real).empty())
+      data.push_back(discovered_entry(found.row));
   }
   if (!shelf_) co_return data;
   for (const auto& [id, entry] : installed) {
@@ -234,9 +237,10 @@ asio::awaitable<json::value> CoreInstalls::discovered(std::string source) {
   const bool old = !looked_at_ || core->parts_.clock.now() - *looked_at_ >= kLookAgeAsked;
   if (old && !core->stopping_) co_await look_around();
   json::array rows;
+  const InstalledFiles files = installed_files();
   for (const auto& found : found_) {
     if (source.empty() || found.row.source == source)
-      rows.push_back(discovered_row(found.row, installed_as(found)));
+      rows.push_back(discovered_row(found.row, std::string(files.id_of(found.row.paths, found.real))));
   }
   co_return json::object{{"models", std::move(rows)}};
 }
@@ -265,7 +269,8 @@ asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::adopt(std::string text)
         "model"));
   }
   const Found found = *there;  // a later look replaces the rows
-  if (auto known = installed_as(found); !known.empty())
+  const auto installed = [&] { return std::string(installed_files().id_of(found.row.paths, found.real)); };
+  if (auto known = installed(); !known.empty())
     co_return ModelName{std::string(kLlamaProvider), std::move(known)};
   if (!found.row.importable) {
     co_return std::unexpected(api::invalid_request(
@@ -302,7 +307,7 @@ asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::adopt(std::string text)
     co_return ModelName{std::string(kLlamaProvider), *imported};
   }
   // Somebody else imported it since the last look.
-  if (auto known = installed_as(found); !known.empty())
+  if (auto known = installed(); !known.empty())
     co_return ModelName{std::string(kLlamaProvider), std::move(known)};
   co_return std::unexpected(api::from_error(imported.error()));
 }

@@ -60,9 +60,10 @@ Result<Wanted> look_up(const std::string& model, const InstallParts& parts, cons
   GEZEL_TRY(const auto ensured, models::check_ensure(model, *parts.catalog, parts.host, installed));
   Wanted out{ensured.id, std::nullopt};
   if (ensured.ready || ensured.id.backend != Backend::llama_cpp) return out;
-  // An update keeps what somebody asked for.
-  const auto there = store.find(ensured.id.id);
-  include_projector = include_projector || (there && there->source == "catalog" && !there->projector.empty());
+  // An update keeps what somebody asked for; so does the repair of a model whose files are missing.
+  const auto there = store.recorded(ensured.id.id);
+  include_projector =
+      include_projector || (there && there->model.source == "catalog" && !there->model.projector.empty());
   GEZEL_TRY(out.plan, models::plan_install(*ensured.resolved, ensured.id.backend,
                                            {.hub = parts.hub, .include_projector = include_projector}));
   return out;
@@ -179,6 +180,7 @@ CoreInstalls::~CoreInstalls() = default;
 
 void CoreInstalls::begin_stop() {
   stopped_->cancel();
+  stop_looking_.request_stop();
   jobs_.cancel_all();
 }
 
@@ -212,9 +214,8 @@ api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, b
   const std::string file = plan.repository_file.empty() ? std::string() : models::hub_file(plan);
   const auto started =
       jobs_.start(backend, id,
-                  models::install_work(
-                      core_.store_, *parts_->transfers, core_.parts_.clock, std::move(plan),
-                      {.skip_sha = skip_sha, .token = parts_->token, .others_remaining = {}, .at_step = {}}),
+                  models::install_work(core_.store_, *parts_->transfers, core_.parts_.clock, std::move(plan),
+                                       {.skip_sha = skip_sha, .token = parts_->token, .at_step = {}}),
                   file);
   if (!started) return std::unexpected(install_error(started.error()));
   if (!started->joined)

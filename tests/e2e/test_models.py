@@ -24,14 +24,27 @@ QUALIFIED = f"llama-cpp:{ID}"
 PIECE = 1 << 16
 
 
+CHUNK = 100_000
+HASH = "5" * 64
+
+
+def stored(content):
+    """The file as content-addressed storage keeps it: chunks that are not packed."""
+    chunks = [content[at:at + CHUNK] for at in range(0, len(content), CHUNK)]
+    return b"".join(b"\0" + len(c).to_bytes(3, "little") + b"\0" + len(c).to_bytes(3, "little") + c for c in chunks)
+
+
 class Hub:
     """A hub with one repository. `drop_after`: bytes after which a connection breaks, once for each entry; `hold`: an
-    event that answers wait for half-way."""
+    event that answers wait for half-way; `stored`: the file comes out of content-addressed storage only; `pages`: so
+    many pages of other files stand before it in the list."""
 
     def __init__(self, content):
         self.content = content
         self.drop_after, self.offsets = [], []
-        self.hold = self.token = None
+        self.hold = self.token = self.stored = None
+        self.pages = 0
+        self.asked = []
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -47,15 +60,56 @@ class Hub:
                 self.end_headers()
                 self.wfile.write(body)
 
+            def from_storage(self, path):
+                if path == "/xet-access":
+                    return self.say({"casUrl": hub.url, "accessToken": "storage", "exp": 1})
+                if path == f"/v1/reconstructions/{HASH}":
+                    chunks = {"start": 0, "end": -(-len(hub.content) // CHUNK)}
+                    segment = {"range": chunks, "url": f"{hub.url}/segment",
+                               "url_range": {"start": 0, "end": len(hub.stored) - 1}}
+                    return self.say({
+                        "offset_into_first_range": 0,
+                        "terms": [{"hash": "a", "unpacked_length": len(hub.content), "range": chunks}],
+                        "fetch_info": {"a": [segment]}})
+                if path == "/segment":
+                    self.send_response(206)
+                    self.send_header("Content-Length", str(len(hub.stored)))
+                    self.send_header("Content-Range", f"bytes 0-{len(hub.stored) - 1}/{len(hub.stored)}")
+                    self.end_headers()
+                    return self.wfile.write(hub.stored)
+                if path == "/refused":
+                    return self.send_error(403)
+                self.send_response(302)
+                self.send_header("Location", "/refused")
+                self.send_header("X-Xet-Hash", HASH)
+                self.send_header("Link", f'<{hub.url}/xet-access>; rel="xet-auth", </other>; rel="other"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def list_page(self, page):
+                if page < hub.pages:
+                    body = json.dumps([{"type": "file", "path": f"other-{page}.bin", "size": 1}]).encode()
+                    self.send_response(200)
+                    path = urllib.parse.urlsplit(self.path).path
+                    self.send_header("Link", f'<{hub.url}{path}?cursor={page + 1}>; rel="next"')
+                    self.send_header("Content-Length", str(len(body)))
+                    self.end_headers()
+                    return self.wfile.write(body)
+                return self.say([{"type": "file", "path": NAME, "size": len(hub.content),
+                                  "lfs": {"oid": hashlib.sha256(hub.content).hexdigest()}}])
+
             def do_GET(self):
                 path = urllib.parse.urlsplit(self.path).path
+                hub.asked.append(path)
                 if hub.token and self.headers.get("Authorization") != f"Bearer {hub.token}":
                     return self.send_error(401)
                 if path == f"/api/models/{REPOSITORY}/revision/main":
                     return self.say({"sha": COMMIT})
                 if path == f"/api/models/{REPOSITORY}/tree/{COMMIT}":
-                    return self.say([{"type": "file", "path": NAME, "size": len(hub.content),
-                                      "lfs": {"oid": hashlib.sha256(hub.content).hexdigest()}}])
+                    query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+                    return self.list_page(int(query.get("cursor", ["0"])[0]))
+                if hub.stored and not path.startswith("/api/"):
+                    return self.from_storage(path)
                 if path not in (f"/{REPOSITORY}/resolve/{COMMIT}/{NAME}", f"/{REPOSITORY}/resolve/main/{NAME}"):
                     return self.send_error(404)
                 found = re.match(r"bytes=(\d+)-", self.headers.get("Range", ""))
@@ -201,6 +255,34 @@ def test_a_dropped_connection_is_resumed_where_it_broke(make_installing, hub, co
     told = install(daemon)
     assert any(event["type"] == "retrying" for event in told)
     assert hub.offsets[0] == 0 and 0 < hub.offsets[1] <= third
+
+
+def test_a_file_of_content_addressed_storage_is_put_together(make_installing, hub, content):
+    hub.stored = stored(content)
+    daemon = make_installing()
+    told = install(daemon)
+    written = [event["bytesWritten"] for event in told if event["type"] == "progress"]
+    assert written == sorted(written) and written[-1] == len(content)
+    assert hub.asked[-4:] == ["/refused", "/xet-access", f"/v1/reconstructions/{HASH}", "/segment"]
+    installed = daemon.home / "engines/llama-cpp/models" / ID / NAME
+    assert installed.read_bytes() == content
+
+
+def test_a_file_on_a_later_page_of_the_list_is_found(make_installing, hub):
+    hub.pages = 3
+    daemon = make_installing()
+    status, reply = ensure(daemon, f"hf:{REPOSITORY}", token=daemon.token)
+    assert status == 202, reply
+    assert events(daemon, reply["job_id"])[-1]["type"] == "done"
+
+
+def test_a_model_that_lost_a_file_is_repaired(make_installing, hub):
+    daemon = make_installing()
+    install(daemon)
+    (daemon.home / "engines/llama-cpp/models" / ID / NAME).unlink()
+    assert daemon.chat(model=QUALIFIED)[0] == 503
+    install(daemon)
+    assert daemon.chat(model=QUALIFIED)[0] == 200
 
 
 def test_a_file_with_another_hash_is_refused(make_installing, hub):
