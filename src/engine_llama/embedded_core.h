@@ -87,6 +87,7 @@ class Core : public std::enable_shared_from_this<Core> {
                                                            const protocol::Load& load);
   asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan);
   void note_waiting(const engine::Waiting& waiting);
+  void note_waiting_over();
   std::string ledger_key() const;
   asio::awaitable<engine::EngineResult<>> admit(std::shared_ptr<Start> start, const ModelFacts& facts,
                                                 LaunchPlan& plan);

@@ -76,7 +76,7 @@ void Core::settle(EngineResult<> result) {
   const auto start = std::exchange(start_, nullptr);
   if (!start) return;
   start_timer_->cancel();
-  waiting_.clear();
+  note_waiting_over();
   start->result = result;
   start->settled.notify();
   if (parts_.admission) parts_.admission->changed();
@@ -170,6 +170,7 @@ engine::Holder Core::holder() {
       .busy = with([](Core& core) {
         return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
       }),
+      .lane = with([](Core& core) { return core.desk_.lane(); }),
       .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
       .idle_ms = with([](Core& core) {
         return core.desk_.empty()
@@ -286,7 +287,7 @@ asio::awaitable<EngineResult<>> Core::admit(std::shared_ptr<Start> start, const 
        .wanted = [start] { return !start->result; },
        .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
   if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
-  waiting_.clear();
+  note_waiting_over();
   if (!admitted) co_return std::unexpected(std::move(admitted).error());
   seat_ = std::move(admitted->seat);
   plan.memory = std::move(admitted->plan);
@@ -306,6 +307,11 @@ void Core::note_waiting(const engine::Waiting& waiting) {
   waiting_ = waiting.ahead > 0 ? fmt::format("{}, {} ahead", waiting.reason, waiting.ahead) : waiting.reason;
   log_info("a model waits for memory", {{"model", model_id_}, {"reason", waiting_}});
   desk_.note_waiting(waiting.ahead, waiting_);
+}
+
+void Core::note_waiting_over() {
+  waiting_.clear();
+  desk_.note_waiting(0, {});
 }
 
 protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) const {

@@ -221,20 +221,18 @@ class EngineTest : public testing::Test {
   }
 
   void make() {
-    EmbeddedParts parts{.loop = io.get_executor(),
-                        .pool = io.get_executor(),
-                        .clock = clock,
-                        .timers = timers,
-                        .launcher = launcher,
-                        .models = models,
-                        .planner = [this](const models::InstalledModel&) -> engine::EngineResult<LaunchPlan> {
-                          if (denied) return std::unexpected(*denied);
-                          return LaunchPlan{.slots = slots,
-                                            .context = 2048,
-                                            .threads = 2,
-                                            .vocabulary = 1'000,
-                                            .profile = profile};
-                        }};
+    EmbeddedParts parts{
+        .loop = io.get_executor(),
+        .pool = io.get_executor(),
+        .clock = clock,
+        .timers = timers,
+        .launcher = launcher,
+        .models = models,
+        .planner = [this](const models::InstalledModel&) -> engine::EngineResult<LaunchPlan> {
+          if (denied) return std::unexpected(*denied);
+          return LaunchPlan{
+              .slots = slots, .context = 2048, .threads = 2, .vocabulary = 1'000, .profile = profile};
+        }};
     engine = make_embedded_engine(std::move(parts), "llama-cpp:m", options);
   }
   void settle() {
@@ -286,6 +284,8 @@ class EngineTest : public testing::Test {
     Client client;
     prompt::GenerateRequest request;
     request.lane = lane;
+    request.queue = terms;
+    request.session_key = session;
     request.output_format.kind = format;
     if (biased) request.sampling.logit_bias.emplace_back(*biased, 1.0F);
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
@@ -354,6 +354,8 @@ class EngineTest : public testing::Test {
   EmbeddedOptions options;
   int slots = 1;
   profiles::Applied profile;
+  prompt::QueueTerms terms;  // of what is asked from then on
+  std::string session;
   std::vector<std::uint64_t> ids;  // of the requests that the worker got as soon as it was ready
   std::optional<engine::EngineError> denied, refused;
   std::unique_ptr<engine::Engine> engine;

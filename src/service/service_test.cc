@@ -40,7 +40,8 @@ TEST_F(Service, CreatedIsTheInstallTimeAndStays) {
   const auto installed_at = unix_seconds(clock.wall_now());
   clock.advance(Millis(90'000));
   start();
-  EXPECT_EQ(wait(service->list_models()).at("data").at(0).at("created").to_number<std::int64_t>(), installed_at);
+  EXPECT_EQ(wait(service->list_models()).at("data").at(0).at("created").to_number<std::int64_t>(),
+            installed_at);
 }
 
 TEST_F(Service, RetrievesOneModelUnderEveryWayToNameIt) {
@@ -212,8 +213,7 @@ TEST_F(Service, AReferenceWhoseFileIsGoneIsInvalidEveryTimeAndWorksAtOnceWhenItI
   listed();
   settle();
   for (const char* name : {"a", "a", "llama-cpp:a", "llama-cpp/a"}) {
-    for (const api::ApiError& error :
-         {chat(name).error(), wait(service->retrieve_model(name)).error()}) {
+    for (const api::ApiError& error : {chat(name).error(), wait(service->retrieve_model(name)).error()}) {
       EXPECT_EQ(error.status, 503) << name;
       EXPECT_EQ(error.code, "model_invalid") << name;
       EXPECT_THAT(error.message, HasSubstr("a.gguf is missing")) << name;
@@ -285,6 +285,7 @@ TEST_F(Service, PsShowsExactlyTheAgreedMembers) {
                                     .slots_busy = 1,
                                     .context = 8192,
                                     .queued = 2,
+                                    .lanes = {{{.running = 1, .queued = 0}, {.running = 0, .queued = 2}}},
                                     .idle_ms = 7,
                                     .unload_at = clock.wall_now(),
                                     .chat_template = {},
@@ -293,7 +294,8 @@ TEST_F(Service, PsShowsExactlyTheAgreedMembers) {
       to_json(service->ps()),
       fmt::format(
           R"({{"models":[{{"id":"llama-cpp:a","state":"ready","pid":42,"bytes":1000,"slots":8,"slots_busy":1,)"
-          R"("context":8192,"queued":2,"idle_ms":7,"unload_at":"{}"}}]}})",
+          R"("context":8192,"queued":2,"lanes":{{"interactive":{{"running":1,"queued":0}},"background":{{"running":0,)"
+          R"("queued":2}}}},"idle_ms":7,"unload_at":"{}"}}]}})",
           iso_time(clock.wall_now())));
 }
 
@@ -389,6 +391,23 @@ TEST_F(Service, AnImportLiftsTheModelsQuarantine) {
   EXPECT_EQ(left[0].model_id, "llama-cpp:b");
 }
 
+TEST_F(Service, AQuarantineIsListedAndLiftedByEitherName) {
+  const fs::path folder = engine::quarantine_folder(home.path());
+  ASSERT_TRUE(make_private_folder(folder));
+  ASSERT_TRUE(write_file_atomic(folder / "unusable.json",
+                                R"({"schemaVersion":1,"entries":[
+           {"backend":"cpu","fingerprint":"1:1","model":"llama-cpp:a","modelFingerprint":"7:7","reason":"x","at":"t"},
+           {"backend":"cpu","fingerprint":"1:1","reason":"y","at":"t"}]})"));
+  start();
+  EXPECT_EQ(to_json(service->quarantine()),
+            R"({"quarantined":[{"model":"llama-cpp:a","backend":"cpu","reason":"x","at":"t"},)"
+            R"({"model":null,"backend":"cpu","reason":"y","at":"t"}]})");
+  EXPECT_EQ(service->clear_quarantine("b").error().code, "not_quarantined");
+  EXPECT_EQ(to_json(*service->clear_quarantine("a")), R"({"cleared":1})");
+  EXPECT_EQ(to_json(*service->clear_quarantine("")), R"({"cleared":1})");
+  EXPECT_EQ(to_json(*service->clear_quarantine("")), R"({"cleared":0})");
+}
+
 TEST_F(Service, ImportErrorsNameTheMember) {
   start();
   const std::string file = files.write("a.gguf", tiny_model()).string();
@@ -426,7 +445,8 @@ TEST_F(Service, WorkerStatisticsAreThoseOfTheLoadedModel) {
   EXPECT_EQ(wait(service->worker_stats("a")).error().code, "model_not_loaded");
   ASSERT_TRUE(chat("a"));
   engines["llama-cpp:a"]->stats = R"({"steps":3})";
-  EXPECT_EQ(to_json(wait(service->worker_stats("a")).value()), R"({"steps":3,"replay":{"answers":0,"bytes":0,"hits":0,"misses":0}})");
+  EXPECT_EQ(to_json(wait(service->worker_stats("a")).value()),
+            R"({"steps":3,"replay":{"answers":0,"bytes":0,"hits":0,"misses":0}})");
 }
 
 TEST_F(Service, StopEndsEnginesOnceAndRefusesNewWork) {
