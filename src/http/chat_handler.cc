@@ -199,7 +199,8 @@ class Answer {
     outcome_ = calls ? "tool_calls" : done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
-      co_await call_.reply(200, api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
+      co_await call_.reply(200,
+                           api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
       co_return;
     }
     if (!committed_) co_await commit();
@@ -267,6 +268,14 @@ asio::awaitable<void> chat_completions(Call& call) {
       co_await call.fail(warnings.error());
       co_return;
     }
+  }
+  if (request->model.empty()) {
+    auto model = co_await call.services.inference.default_model();
+    if (!model) {
+      co_await call.fail(model.error());
+      co_return;
+    }
+    request->model = std::move(*model);  // who named none is told which one answered
   }
   const std::uint64_t body_bytes = call.request.body.size();
   call.request.body = {};  // up to 64 MiB that the generation does not need

@@ -68,6 +68,12 @@ asio::awaitable<void> memory_plan(Call& call);
 asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
 asio::awaitable<void> stop_model(Call& call);
+asio::awaitable<void> describe_default(Call& call);
+asio::awaitable<void> pin_default(Call& call);
+asio::awaitable<void> catalog_items(Call& call);
+asio::awaitable<void> catalog_updates(Call& call);
+asio::awaitable<void> check_catalog(Call& call);
+asio::awaitable<void> set_catalog_updates(Call& call);
 asio::awaitable<void> import_model(Call& call);
 asio::awaitable<void> ensure_model(Call& call);
 asio::awaitable<void> ensure_job(Call& call);  // also its events
