@@ -22,13 +22,15 @@ std::string variable(const char* name) {
 gezel::service::InstallSettings install_settings() {
   using namespace gezel;
   const auto proxy = variable("HTTPS_PROXY");
-  service::InstallSettings out{.hub = variable("HF_ENDPOINT"),
-                               .hub_token = variable("HF_TOKEN"),
-                               .mirrors = service::read_address_list(variable("GEZEL_HUB_MIRRORS")),
-                               .proxy = proxy.empty() ? variable("https_proxy") : proxy,
-                               .catalog_override = variable("GEZEL_GILDE_DATA_DIR"),
-                               .ignore_catalog_floors = !variable("GEZEL_IGNORE_MIN_GEZEL_VERSION").empty(),
-                               .discovery = variable("GEZEL_DISCOVERY") != "off"};
+  service::InstallSettings out{
+      .hub = variable("HF_ENDPOINT"),
+      .hub_token = variable("HF_TOKEN"),
+      .mirrors = service::read_address_list(variable("GEZEL_HUB_MIRRORS")),
+      .proxy = proxy.empty() ? variable("https_proxy") : proxy,
+      .catalog_override = variable("GEZEL_GILDE_DATA_DIR"),
+      .ignore_catalog_floors = !variable("GEZEL_IGNORE_MIN_GEZEL_VERSION").empty(),
+      .machine = models::machine_store(variable("GEZEL_SHARED_ASSETS_DIR"), variable("GEZEL_SYSTEM_SCOPE")),
+      .discovery = variable("GEZEL_DISCOVERY") != "off"};
 #if defined(__APPLE__)
   constexpr auto kSystem = models::RootSystem::macos;
 #else
@@ -36,10 +38,8 @@ gezel::service::InstallSettings install_settings() {
 #endif
   const std::string set = variable("HOME");
   const std::string user = set.empty() ? service::user_folder().value_or("") : set;
-  // Without a home of the user there is nothing of theirs to find.
-  if (user.empty()) {
-    out.discovery = false;
-  } else {
+  // Without a home of the user there is nothing of theirs to find but what they name.
+  if (!user.empty()) {
     out.discovery_roots = models::discovery_roots(
         [](std::string_view name) { return variable(std::string(name).c_str()); }, user, kSystem, {});
   }
@@ -64,6 +64,7 @@ int main(int argc, char** argv) {
   env.target_itl_ms = variable("GEZEL_TARGET_ITL_MS");
   env.ambient_quiet_ms = variable("GEZEL_AMBIENT_QUIET_MS");
   env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
+  env.model_dirs = variable("GEZEL_MODEL_DIRS");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
   env.installs = install_settings();

@@ -16,7 +16,8 @@
 namespace gezel::api {
 
 struct ChatRequest {
-  std::string model;  // byte for byte as sent; echoed in every reply
+  std::string
+      model;  // byte for byte as sent; echoed in every reply. "": none was named, the default is meant
   bool stream = false;
   bool include_usage = false;
   bool include_reasoning = false;

@@ -113,7 +113,8 @@ void read_tuning_profile(const FieldReader& body, prompt::GenerateRequest& gener
 }
 
 void read_model(const FieldReader& body, std::string& model) {
-  const auto text = body.required_string("model");
+  // Without one the default model is meant (spec 60 section 15 rule 2).
+  const auto text = body.string("model");
   if (!text) return;
   if (text->find_first_not_of(" \t\r\n") == std::string_view::npos)
     return body.problem("model", "must not be blank");

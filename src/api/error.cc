@@ -73,7 +73,7 @@ int status_for(ErrorKind kind) {
 std::string wire_code(std::string_view code) {
   if (code == "context-overflow") return "context_length_exceeded";
   // The routes of models have this one from an earlier API (spec 60 section 19).
-  if (code == "invalid-model-id") return std::string(code);
+  if (code == "invalid-model-id" || code == "read-only-model") return std::string(code);
   std::string text(code.empty() ? std::string_view("internal_error") : code);
   std::ranges::replace(text, '-', '_');
   return text;

@@ -49,7 +49,7 @@ void Catalog::log_once(const std::vector<Problem>& problems, std::string_view so
   std::string last;
   for (const auto& problem : problems) {
     // One line an entry: the first problem, others are found when it is mended.
-    if (problem.entry != last) log_once(problem.message, source);
+    if (problem.entry != last) log_once(where_and_what(problem), source);
     last = problem.entry;
   }
 }
@@ -69,8 +69,41 @@ Result<std::vector<Catalog::Found>> Catalog::items(Kind kind) const {
   };
   GEZEL_CHECK(add_folder(options_.user_folder, "user"));
   GEZEL_CHECK(add_folder(options_.override_folder, "override"));
+  if (const auto update = live()) {
+    for (const auto& item : update->items) add(item, "live");
+  }
   for (const auto& item : bundled_) add(item, "bundled");
   return out;
+}
+
+std::shared_ptr<const LiveContent> Catalog::live() const {
+  if (options_.live_folder.empty() || !options_.override_folder.empty()) return nullptr;
+  const auto stamp = stamp_file(options_.live_folder / kCurrentName);
+  if (!stamp) return nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (live_stamp_ == *stamp) return live_;
+  }
+  std::shared_ptr<const LiveContent> out;
+  if (auto read = read_live(options_.live_folder); !read) {
+    log_warn("an update of the catalog is not used", {{"reason", read.error().message}});
+  } else if (const auto version = SemVer::parse(read->version);
+             version && is_eligible(*version, content_version_)) {
+    out = std::make_shared<const LiveContent>(std::move(*read));
+  }
+  const std::lock_guard lock(mutex_);
+  live_stamp_ = *stamp;
+  live_ = out;
+  return out;
+}
+
+Catalog::Content Catalog::content() const {
+  if (!options_.override_folder.empty())
+    return {.version = {}, .source = "override", .sha256 = {}, .items = {}};
+  if (const auto update = live()) {
+    return {.version = update->version, .source = "live", .sha256 = update->sha256, .items = update->items};
+  }
+  return {.version = content_version_, .source = "bundled", .sha256 = {}, .items = bundled_};
 }
 
 Result<std::vector<Resolved>> Catalog::list(Kind kind) const {
@@ -107,11 +140,22 @@ Result<Resolved> Catalog::get(Kind kind, std::string_view id, std::string_view v
     log_once(problems, name);
     source = name;
   }
+  const auto is_it = [&](const ItemPtr& each) { return each->kind == kind && each->id == id; };
+  const auto built_in = std::ranges::find_if(bundled_, is_it);
   if (item == nullptr) {
-    const auto found = std::ranges::find_if(
-        bundled_, [&](const ItemPtr& each) { return each->kind == kind && each->id == id; });
-    if (found == bundled_.end()) return unknown();
-    item = *found;
+    if (const auto update = live()) {
+      const auto found = std::ranges::find_if(update->items, is_it);
+      // An index has the latest version only; older ones may still be built in.
+      if (found != update->items.end() &&
+          (version.empty() || find_version(**found, version) != nullptr || built_in == bundled_.end())) {
+        item = *found;
+        source = "live";
+      }
+    }
+  }
+  if (item == nullptr) {
+    if (built_in == bundled_.end()) return unknown();
+    item = *built_in;
     source = "bundled";
   }
   const Version* chosen =
@@ -124,6 +168,18 @@ Result<Resolved> Catalog::get(Kind kind, std::string_view id, std::string_view v
                 "version");
   }
   return Resolved{std::move(item), chosen, std::move(source)};
+}
+
+Result<Catalog::UserFolder> Catalog::check_user_folder() const {
+  UserFolder out;
+  if (options_.user_folder.empty()) return out;
+  for (const auto kind : {Kind::chat_model, Kind::image_model, Kind::image_lora}) {
+    GEZEL_TRY(Parsed parsed, read_tree(options_.user_folder, kind));
+    out.items += parsed.items.size();
+    out.problems.insert(out.problems.end(), std::make_move_iterator(parsed.problems.begin()),
+                        std::make_move_iterator(parsed.problems.end()));
+  }
+  return out;
 }
 
 Result<std::string> Catalog::normalise(std::string_view id, const AliasTable& recorded) const {

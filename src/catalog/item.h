@@ -25,7 +25,8 @@ std::string_view folder_name(Kind kind);           // "chat-models"
 std::optional<Kind> parse_kind(std::string_view);  // of either
 
 enum class LicenseClass { unknown, open, commercial_restricted, custom_restricted };
-std::string_view to_string(LicenseClass license);  // "commercial-restricted"; "unknown"
+std::string_view to_string(LicenseClass license);         // "commercial-restricted"; "unknown"
+LicenseClass parse_license_class(std::string_view word);  // unknown for every other word
 
 struct Party {
   std::string name, url;
@@ -163,7 +164,11 @@ struct Problem {
   std::string entry;    // its id, "entry 3" or its folder
   std::string field;    // "versions[0].llamaCpp.sha256"
   std::string message;  // a whole sentence: entry, field, value and what it must be
+  // Of an entry in a folder: the file inside that folder, and a JSON pointer in it; "" = the whole file.
+  std::string file = {}, pointer = {};
 };
+// The same for whoever has to mend it: "<file>: <pointer> is <value>; it must be <right>".
+std::string where_and_what(const Problem& problem);
 
 struct Parsed {
   std::string content_version;

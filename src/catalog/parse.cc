@@ -25,12 +25,8 @@ Party read_party(const Fields& in) {
 }
 
 LicenseClass read_license_class(const Fields& in) {
-  const std::string word = in.one_of("licenseClass", {"open", "commercial-restricted", "custom-restricted"});
-  for (const auto license :
-       {LicenseClass::open, LicenseClass::commercial_restricted, LicenseClass::custom_restricted}) {
-    if (word == to_string(license)) return license;
-  }
-  return LicenseClass::unknown;
+  return parse_license_class(
+      in.one_of("licenseClass", {"open", "commercial-restricted", "custom-restricted"}));
 }
 
 void read_identity(const Fields& in, Item& out) {
@@ -192,6 +188,14 @@ std::string_view to_string(LicenseClass license) {
       return "custom-restricted";
   }
   return {};
+}
+
+LicenseClass parse_license_class(std::string_view word) {
+  for (const auto license :
+       {LicenseClass::open, LicenseClass::commercial_restricted, LicenseClass::custom_restricted}) {
+    if (word == to_string(license)) return license;
+  }
+  return LicenseClass::unknown;
 }
 
 ItemPtr parse_item(Kind kind, const json::object& identity, const std::vector<const json::object*>& versions,

@@ -16,8 +16,10 @@ namespace gezel::cli {
 namespace {
 
 constexpr std::array kPositionals{
-    Positional{
-        .name = "MODEL", .help = "which model to talk to; see `gezel models`", .completes = Completes::model},
+    Positional{.name = "MODEL",
+               .help = "which model to talk to; see `gezel models`. Left out: the default one",
+               .required = false,
+               .completes = Completes::model},
 };
 constexpr std::array kFlags{
     kSystemFlag,
@@ -161,6 +163,7 @@ constexpr Command kChat{.name = "chat",
                             "message per line.",
                         .examples =
                             "gezel chat gemma3-270m  # talk\n"
+                            "gezel chat  # with the default model\n"
                             "gezel chat gemma3-270m --system \"You answer in French.\"  # with a role\n"
                             "gezel chat smollm2-135m-instruct <questions.txt  # one answer per line",
                         .positionals = kPositionals,

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/daemon_client.h"
 #include "cli/doctor.h"
+#include "cli/doctor_files.h"
 #include "cli/engine_program.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
@@ -140,7 +141,7 @@ Findings check_daemon(const Environment& env) {
 // refused from then on; that is safe beside a daemon, because manifests are read again and replaced as a
 // whole.
 Result<Findings> check_models(const Environment& env, bool deep) {
-  models::ModelStore store(env.home, *env.clock, *env.entropy);
+  models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
   const models::Inventory inventory = store.inventory();
   Findings out;
   Bytes total = 0;
@@ -213,6 +214,8 @@ int run(Environment& env, const Arguments& arguments) {
     if (!models) return print_error(env, models.error());
     add(findings, std::move(*models));
     add(findings, check_profiles(env));
+    add(findings, check_catalog(env.home, env.installs));
+    add(findings, check_config(env.home));
   } else {
     findings.push_back({"models", "home", Verdict::failure, home.error().message,
                         "gezel doctor --home DIR, or set GEZEL_HOME"});
@@ -235,7 +238,7 @@ int run(Environment& env, const Arguments& arguments) {
 
 constexpr Command kDoctor{
     .name = "doctor",
-    .summary = "check this machine, the engine, the daemon, the models and profiles",
+    .summary = "check this machine, the engine, the daemon, models, profiles and the catalog",
     .description =
         "Says what this machine has, which processor features and accelerators the engine uses, how workers "
         "are locked down, "

@@ -76,7 +76,7 @@ auto progress_of(StatusLine& status, std::string_view what, Bytes total) {
 
 Result<json::object> import_here(const Environment& env, const models::ImportRequest& request) {
   GEZEL_TRY(const service::InstanceLock lock, service::InstanceLock::acquire(env.home));
-  models::ModelStore store(env.home, *env.clock, *env.entropy);
+  models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
   StatusLine status(env);
   std::error_code error;
   const Bytes total = fs::file_size(request.path, error);

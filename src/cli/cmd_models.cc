@@ -88,7 +88,7 @@ int run(Environment& env, const Arguments& arguments) {
   if (arguments.has("--available")) return print_available(env, arguments.has("--json"));
   if (arguments.has("--discovered")) return print_discovered(env, arguments.has("--json"));
   const Interrupt interrupt;
-  const models::ModelStore store(env.home, *env.clock, *env.entropy);
+  const models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
   const models::Inventory inventory = store.inventory();
   auto daemon = ask_daemon(env);
   if (!daemon && daemon.error().code == kCodeInterrupted) return print_error(env, daemon.error());
@@ -102,7 +102,7 @@ int run(Environment& env, const Arguments& arguments) {
                     .name = model.name,
                     .quantization = model.quantization,
                     .architecture = model.architecture,
-                    .source = model.source,
+                    .source = model.read_only ? "machine" : model.source,
                     .installed_at = model.installed_at,
                     .size_bytes = model.size_bytes,
                     .context_window = model.context_window});

@@ -4,6 +4,7 @@
 #include <array>
 #include <ostream>
 
+#include "catalog/license.h"
 #include "cli/command.h"
 #include "cli/daemon_client.h"
 #include "cli/model_names.h"
@@ -26,6 +27,8 @@ constexpr std::array kPositionals{
 };
 constexpr std::array kFlags{
     Flag{.name = "--update", .help = "also when it is installed: bring it to the catalog's newest version"},
+    Flag{.name = "--copy",
+         .help = "also when this machine's own store supplies it: install a copy of your own"},
     Flag{.name = "--detach", .help = "start the download and return; `gezel pull MODEL` shows it again"},
     Flag{.name = "--json", .help = "print what happens as one JSON object a line"},
 };
@@ -129,6 +132,24 @@ class Viewer {
   std::string model_, job_, warning_;
 };
 
+// What somebody agrees to by using it, before a byte of it is fetched. A model that is installed already, or
+// that nobody knows, is the business of the request itself.
+void show_license(const Environment& env, const DaemonClient& client, const std::string& model, bool update) {
+  if (model.starts_with("hf:")) {
+    print_note(env, catalog::license_line(catalog::unknown_license()) + "; its repository's page says more");
+    return;
+  }
+  const auto entry = client.get("/v1/models/" + downloads::percent_encoded(model));
+  const auto* object = entry ? entry->if_object() : nullptr;
+  const auto* shown = object == nullptr ? nullptr : object_at(*object, "license");
+  if (shown == nullptr || (!update && string_or(*object, "availability") != "downloadable")) return;
+  print_note(env, terminal_text(catalog::license_line(
+                      {.name = string_or(*shown, "name", "unknown"),
+                       .short_name = string_or(*shown, "shortName", "unknown"),
+                       .license_class = catalog::parse_license_class(string_or(*shown, "class")),
+                       .url = string_or(*shown, "url")})));
+}
+
 // Nothing: it is installed already.
 struct Begun {
   std::string model, job;
@@ -185,16 +206,18 @@ int run(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
   const std::string argument = arguments.text("MODEL");
   const std::string wanted = ensure_name(argument);
-  const bool json = arguments.has("--json"), update = arguments.has("--update"),
-             detach = arguments.has("--detach");
+  const bool json = arguments.has("--json"), copy = arguments.has("--copy"),
+             update = copy || arguments.has("--update"), detach = arguments.has("--detach");
   if (update && !wanted.starts_with(fmt::format("{}:", kLocalProvider))) {
-    return print_error(
-        env, {ErrorKind::invalid, std::string(kCodeUsage),
-              fmt::format("--update is for models of the catalog; '{}' is none", argument), "MODEL"});
+    return print_error(env, {ErrorKind::invalid, std::string(kCodeUsage),
+                             fmt::format("{} is for models of the catalog; '{}' is none",
+                                         copy ? "--copy" : "--update", argument),
+                             "MODEL"});
   }
   const auto client = DaemonClient::connect_or_start(env);
   if (!client) return print_error(env, client.error());
 
+  show_license(env, *client, wanted, update);
   Begun begun{wanted, ""};
   if (!update) {
     auto asked = ask_for(env, *client, wanted);
@@ -225,7 +248,7 @@ int run(Environment& env, const Arguments& arguments) {
     // With the first sign of life the update is the daemon's, even while it waits for others.
     return broken.has_value() && viewer.outcome().has_value() && !viewer.over() && !(detach && begins);
   }};
-  const auto reply = update ? client->stream(install_target(wanted), {}, hooks)
+  const auto reply = update ? client->stream(install_target(wanted) + (copy ? "?copy=1" : ""), {}, hooks)
                             : client->watch(fmt::format("/v1/models/ensure/{}/events", begun.job), hooks);
   viewer.clear();
   if (!reply && reply.error().code == kCodeInterrupted) return stopped(env, *client, argument, begun.model);

@@ -69,7 +69,7 @@ Result<> remove_here(const Environment& env, models::ModelStore& store, const st
 
 int run(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
-  models::ModelStore store(env.home, *env.clock, *env.entropy);
+  models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
   const auto doomed = find_doomed(store, arguments.text("MODEL"));
   if (!doomed) return print_error(env, doomed.error());
   if (service::find_daemon(env.home)) {

@@ -18,8 +18,12 @@ namespace {
 constexpr Bytes kMaxPrompt = 16 * kMiB;
 
 constexpr std::array kPositionals{
-    Positional{
-        .name = "MODEL", .help = "which model answers; see `gezel models`", .completes = Completes::model},
+    Positional{.name = "MODEL",
+               .help =
+                   "which model answers; see `gezel models`. Left out (a first word with a blank in it is no "
+                   "model): the default one, see `gezel default`",
+               .required = false,
+               .completes = Completes::model},
     Positional{.name = "PROMPT",
                .help = "what to ask; piped input is added after it, or is the prompt when this is left out; "
                        "a last - waits "
@@ -40,8 +44,7 @@ constexpr std::array kFlags{
 // The words of the command line, then what is piped in. A program that calls us may have left a pipe open
 // that nobody ever writes to. With a prompt in hand that is not worth waiting for, unless the prompt ends in
 // '-'.
-Result<std::string> prompt_text(const Environment& env, const Arguments& arguments) {
-  std::vector<std::string> words = arguments.all("PROMPT");
+Result<std::string> prompt_text(const Environment& env, std::vector<std::string> words) {
   const bool asked_for_input = !words.empty() && words.back() == "-";
   if (asked_for_input) words.pop_back();
   std::string prompt = fmt::format("{}", fmt::join(words, " "));
@@ -76,9 +79,16 @@ Result<std::string> prompt_text(const Environment& env, const Arguments& argumen
 
 int run(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
-  const auto prompt = prompt_text(env, arguments);
+  std::string model = arguments.text("MODEL");
+  std::vector<std::string> words = arguments.all("PROMPT");
+  // No id has a blank, so this is the question already.
+  if (model.find_first_of(" \t\n") != std::string::npos) {
+    words.insert(words.begin(), std::move(model));
+    model.clear();
+  }
+  const auto prompt = prompt_text(env, std::move(words));
   if (!prompt) return print_error(env, prompt.error());
-  const auto target = open_model(env, arguments.text("MODEL"));
+  const auto target = open_model(env, model);
   if (!target) return print_error(env, target.error());
 
   json::object body = generation_body(target->model, arguments);
@@ -116,6 +126,7 @@ constexpr Command kRun{
         "it is made. Ctrl-C stops it.",
     .examples =
         "gezel run smollm2-135m-instruct \"Why is the sky blue?\"  # one answer\n"
+        "gezel run \"Why is the sky blue?\"  # from the default model\n"
         "gezel run gemma3-270m \"Summarise this:\" <report.txt  # with a file\n"
         "git diff | gezel run gemma3-270m \"Write a commit message.\"  # with another program's output\n"
         "gezel run gemma3-270m --temperature 0 --seed 1 \"Say hi.\"  # the same answer every time\n"

@@ -71,6 +71,12 @@ constexpr std::array kFlags{
          .value = "SECONDS",
          .help = "unload a model that nobody used for so long; 0 = never (unset: 300)",
          .high = 31'536'000},
+    Flag{.name = "--model-dir",
+         .kind = Flag::Kind::text,
+         .value = "DIR[:DIR...]",
+         .help = "folders with models of your own, used where they lie (also GEZEL_MODEL_DIRS, and modelDirs "
+                 "of config.json)",
+         .completes = Completes::folder},
     Flag{
         .name = "--no-replay-store",
         .help =
@@ -143,8 +149,14 @@ int run(Environment& env, const Arguments& arguments) {
   if (const auto addresses = service::check_addresses(env.installs); !addresses)
     return print_error(env, addresses.error());
 
+  const auto own_dirs = service::read_model_dirs(arguments.text("--model-dir"), "--model-dir");
+  if (!own_dirs) return print_error(env, own_dirs.error());
+  const auto set_dirs = service::read_model_dirs(env.model_dirs, "GEZEL_MODEL_DIRS");
+  if (!set_dirs) return print_error(env, set_dirs.error());
+
   http::DaemonOptions options;
   options.service.installs = env.installs;
+  options.service.installs.discovery_roots.user_folders = service::join_model_dirs(*own_dirs, *set_dirs);
   if (*port) options.port = static_cast<std::uint16_t>(**port);
   options.no_auth = arguments.has("--no-auth");
   options.shutdown_on_stdin_eof = env.shutdown_on_stdin_eof || arguments.has("--shutdown-on-stdin-eof");

@@ -24,10 +24,11 @@ struct Environment {
   std::string port;                 // GEZEL_PORT as written, "" = unset; read by `serve` only
   std::string ambient_quiet_ms;     // GEZEL_AMBIENT_QUIET_MS as written, "" = unset; read by `serve` only
   std::string target_itl_ms;        // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
+  std::string model_dirs;           // GEZEL_MODEL_DIRS as written; read by `serve` only
   std::string capacity_budget_gb;   // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only
   std::string force_behaviors, remove_behaviors;
-  service::InstallSettings installs;   // HF_ENDPOINT, HF_TOKEN and the like; read by `serve` only
+  service::InstallSettings installs;   // HF_ENDPOINT, GEZEL_SHARED_ASSETS_DIR and the like
   bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
   fs::path executable;                 // this program, absolute
   fs::path engine;                     // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it

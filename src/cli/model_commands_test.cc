@@ -42,7 +42,33 @@ TEST(Pull, ShowsTheInstallAndPrintsTheId) {
   EXPECT_EQ(world.out.str(), "m\n");
   EXPECT_THAT(world.err.str(), AllOf(HasSubstr(" 50 %  1.0 MiB of 2.0 MiB"), HasSubstr("SHA-256 of m.gguf"),
                                      HasSubstr("nearly full"), HasSubstr("gezel run m")));
-  EXPECT_EQ(daemon.seen()[1].body, R"({"model":"llama-cpp:m"})");
+  EXPECT_EQ(daemon.seen().at(2).body, R"({"model":"llama-cpp:m"})");
+}
+
+TEST(Pull, ShowsTheLicenceBeforeTheInstallBegins) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/v1/models/llama-cpp%3Am") {
+      return {json_reply(
+          200, R"({"id":"llama-cpp:m","availability":"downloadable","license":{"name":"Some License",
+        "shortName":"Some","class":"commercial-restricted","url":"https://example.org/license"}})")};
+    }
+    return pulling(kInstalled)(request);
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m"}), kOk);
+  EXPECT_THAT(world.err.str(),
+              HasSubstr("license: Some License (commercial-restricted), https://example.org/license  "
+                        "NOT FOR COMMERCIAL USE"));
+  EXPECT_EQ(daemon.seen().at(1).target, "/v1/models/llama-cpp%3Am");
+}
+
+TEST(Pull, AFileOfARepositoryHasAnUnknownLicence) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "hf:org/repo:Q8_0"}), kOk);
+  EXPECT_THAT(world.err.str(), HasSubstr("license: unknown"));
 }
 
 TEST(Pull, TakesQualifiedIdsAndRepositoriesAsTheyAre) {
@@ -54,7 +80,8 @@ TEST(Pull, TakesQualifiedIdsAndRepositoriesAsTheyAre) {
     TestWorld world;
     world.point_to(daemon);
     EXPECT_EQ(world.run({"pull", argument}), kOk);
-    EXPECT_EQ(daemon.seen()[1].body, to_json(json::object{{"model", asked}}));
+    EXPECT_EQ(daemon.seen().at(asked.starts_with("hf:") ? 1 : 2).body,
+              to_json(json::object{{"model", asked}}));
   }
 }
 
@@ -104,7 +131,7 @@ TEST(Pull, DetachStartsAndReturns) {
   TestWorld world;
   world.point_to(daemon);
   EXPECT_EQ(world.run({"pull", "m", "--detach"}), kOk);
-  EXPECT_EQ(daemon.seen().size(), 2U);
+  EXPECT_EQ(daemon.seen().size(), 3U);
 }
 
 TEST(Pull, UpdateAndDetachStartsAndReturns) {
@@ -112,8 +139,8 @@ TEST(Pull, UpdateAndDetachStartsAndReturns) {
   TestWorld world;
   world.point_to(daemon);
   EXPECT_EQ(world.run({"pull", "m", "--update", "--detach", "--json"}), kOk);
-  EXPECT_EQ(daemon.seen().size(), 2U);
-  EXPECT_EQ(daemon.seen()[1].target, "/api/llama-cpp/models/m/install");
+  EXPECT_EQ(daemon.seen().size(), 3U);
+  EXPECT_EQ(daemon.seen().at(2).target, "/api/llama-cpp/models/m/install");
   EXPECT_EQ(world.out.str(), R"({"type":"started","modelId":"llama-cpp:m","jobId":"j1"})"
                              "\n");
   EXPECT_THAT(world.err.str(), HasSubstr("`gezel pull m` shows it"));
@@ -136,7 +163,7 @@ TEST(Pull, UpdateAsksTheManagementRoute) {
   TestWorld world;
   world.point_to(daemon);
   EXPECT_EQ(world.run({"pull", "m", "--update"}), kOk);
-  EXPECT_EQ(daemon.seen()[1].target, "/api/llama-cpp/models/m/install");
+  EXPECT_EQ(daemon.seen().at(2).target, "/api/llama-cpp/models/m/install");
   EXPECT_EQ(world.run({"pull", "hf:org/repo", "--update"}), kUsage);
 }
 
@@ -146,14 +173,17 @@ TEST(Models, AvailableIsATableWithTheRecommendedMarked) {
     return {json_reply(200, R"({"data":[{"id":"llama-cpp:here","availability":"available"},
       {"id":"llama-cpp:m","name":"M","availability":"downloadable","download_bytes":1048576,"context_window":4096,
        "capabilities":{"tools":true},"fit":{"tier":"fits","label":"in memory"},
-       "recommendation":{"score":80,"recommended":true}}]})")};
+       "recommendation":{"score":80,"recommended":true},
+       "license":{"name":"Some License","shortName":"Some","class":"commercial-restricted","url":"https://a.b"}}]})")};
   });
   TestWorld world;
   world.point_to(daemon);
   EXPECT_EQ(world.run({"models", "--available"}), kOk);
-  EXPECT_THAT(world.out.str(),
-              AllOf(HasSubstr("m       1.0 MiB    4,096  yes    in memory        recommended  M"),
-                    Not(HasSubstr("here"))));
+  EXPECT_THAT(
+      world.out.str(),
+      AllOf(HasSubstr(
+                "m       1.0 MiB    4,096  yes    in memory        recommended  Some (NON-COMMERCIAL)  M"),
+            Not(HasSubstr("here"))));
 }
 
 TEST(Models, DiscoveredSaysWhatIsUsable) {

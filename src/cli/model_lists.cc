@@ -45,6 +45,16 @@ bool member_flag(const json::object& row, std::string_view object, std::string_v
   return inner != nullptr && bool_or(*inner, key, false);
 }
 
+// The short name, and plainly what may not be done.
+std::string license_cell(const json::object& row) {
+  std::string out = member_text(row, "license", "shortName");
+  if (out.empty()) out = "unknown";
+  const std::string license = member_text(row, "license", "class");
+  if (license == "commercial-restricted") out += " (NON-COMMERCIAL)";
+  if (license == "custom-restricted") out += " (own terms)";
+  return out;
+}
+
 }  // namespace
 
 int print_available(Environment& env, bool json) {
@@ -72,7 +82,7 @@ int print_available(Environment& env, bool json) {
                      count_cell(row, "context_window"),
                      member_flag(row, "capabilities", "tools") ? "yes" : "-", label.empty() ? "-" : label,
                      member_flag(row, "recommendation", "recommended") ? "recommended" : "",
-                     string_or(row, "name")});
+                     license_cell(row), string_or(row, "name")});
   }
   *env.out << render_table({{"MODEL"},
                             {"DOWNLOAD", Align::right},
@@ -80,6 +90,7 @@ int print_available(Environment& env, bool json) {
                             {"TOOLS"},
                             {"ON THIS MACHINE"},
                             {""},
+                            {"LICENSE"},
                             {"NAME"}},
                            cells)
            << std::flush;

@@ -7,6 +7,7 @@
 #include "cli/exit_codes.h"
 #include "cli/near_misses.h"
 #include "models/store.h"
+#include "service/model_name.h"
 
 namespace gezel::cli {
 namespace {
@@ -40,7 +41,7 @@ Result<std::string> resolve_model(std::string_view argument, const std::vector<s
 }
 
 std::vector<std::string> stored_models(const Environment& env) {
-  const models::ModelStore store(env.home, *env.clock, *env.entropy);
+  const models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
   std::vector<std::string> ids;
   for (const auto& model : store.inventory().installed)
     ids.push_back(fmt::format("{}:{}", kLocalProvider, model.id));
@@ -62,6 +63,16 @@ Result<std::vector<std::string>> offered_models(const DaemonClient& client) {
 }
 
 Result<ModelAtDaemon> open_model(const Environment& env, std::string_view argument) {
+  if (argument.empty() || argument == service::kDefaultModelName) {
+    GEZEL_TRY(DaemonClient client, DaemonClient::connect_or_start(env));
+    GEZEL_TRY(const json::value entry, client.get(fmt::format("/v1/models/{}", service::kDefaultModelName)));
+    std::string id = entry.is_object() ? string_or(entry.get_object(), "id") : std::string();
+    if (id.empty()) {
+      return fail(ErrorKind::corrupt, std::string(kCodeBadReply),
+                  "The daemon did not say which model is the default");
+    }
+    return ModelAtDaemon{std::move(client), std::move(id)};
+  }
   // Only models of the store can be judged without a daemon; other providers are its business.
   const bool local = qualified(argument).starts_with(fmt::format("{}:", kLocalProvider));
   if (local && !service::find_daemon(env.home)) {

@@ -26,8 +26,8 @@ std::vector<std::string> stored_models(const Environment& env);
 // Qualified ids the daemon offers (GET /v1/models), without those that still would have to be downloaded.
 Result<std::vector<std::string>> offered_models(const DaemonClient& client);
 
-// The daemon and the model a command names. A model that is not there is reported before a daemon is started
-// for it.
+// The daemon and the model a command names; "" and "default" name the default one. A model that is not there
+// is reported before a daemon is started for it.
 struct ModelAtDaemon {
   DaemonClient client;
   std::string model;

@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{&kServe, {"--flash-attn", "maybe"}, "--flash-attn is 'maybe'; it may be on or off"},
         Case{&kServe, {"--prot", "1"}, "gezel serve has no option --prot, did you mean --port?"},
         Case{&kServe, {"extra"}, "'extra' is one argument too many"}, Case{&kServe, {"--port"}, "--port"},
-        Case{&kRun, {}, "MODEL is missing"},
+        Case{&kRm, {}, "MODEL is missing"},
         Case{
             &kRun, {"m", "p", "--temperature", "3"}, "--temperature is '3'; it must be a number from 0 to 2"},
         Case{&kRun, {"m", "p", "--temperature", "nan"}, "--temperature is 'nan'"},
@@ -115,7 +115,7 @@ TEST(Help, ListsEveryFlagAndItsChoices) {
   const std::string help = command_help(kServe, false);
   for (const Flag& flag : kServe.flags) EXPECT_THAT(help, HasSubstr(std::string(flag.long_name())));
   EXPECT_THAT(help, HasSubstr("--flash-attn on|off"));
-  EXPECT_THAT(command_help(kRun, false), HasSubstr("gezel run MODEL [PROMPT...] [options]"));
+  EXPECT_THAT(command_help(kRun, false), HasSubstr("gezel run [MODEL] [PROMPT...] [options]"));
 }
 
 TEST(Help, LinesAreNoWiderThanAHundredColumns) {

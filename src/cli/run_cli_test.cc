@@ -42,6 +42,7 @@ FakeDaemon::Answer daemon_with(std::vector<std::string> chat) {
     if (request.target == "/v1/models") return {json_reply(200, kModelList)};
     if (request.target == "/v1/models/llama-cpp:tiny")
       return {json_reply(200, R"({"chat_template":"default:gemma"})")};
+    if (request.target == "/v1/models/default") return {json_reply(200, R"({"id":"llama-cpp:tiny"})")};
     if (request.target == "/v1/chat/completions") return chat;
     if (request.target == "/api/ps") {
       return {json_reply(
@@ -262,6 +263,54 @@ TEST(Run, StreamsTextToOutAndNotesToErr) {
         R"({"model":"llama-cpp:tiny","max_tokens":5,"seed":9,"messages":[{"role":"system","content":"Be brief"},)"
         R"({"role":"user","content":"Say hi"}],"stream":true,"stream_options":{"include_usage":true}})");
   }
+}
+
+TEST(Run, AFirstWordWithABlankIsAQuestionForTheDefaultModel) {
+  FakeDaemon daemon(daemon_with(event_reply({delta("ok\n"), kFinish, "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"run", "Why is", "it so?"}), kOk);
+  EXPECT_EQ(world.out.str(), "ok\n");
+  std::string body;
+  for (const SeenRequest& request : daemon.seen()) body += request.body;
+  EXPECT_THAT(body,
+              AllOf(HasSubstr(R"("model":"llama-cpp:tiny")"), HasSubstr(R"("content":"Why is it so?")")));
+}
+
+TEST(Run, WithoutAModelPipedInputGoesToTheDefaultOne) {
+  FakeDaemon daemon(daemon_with(event_reply({delta("ok\n"), kFinish, "[DONE]"})));
+  TestWorld world;
+  world.point_to(daemon);
+  world.pipe_in("Hi");
+  EXPECT_EQ(world.run({"run"}), kOk);
+  EXPECT_EQ(world.out.str(), "ok\n");
+}
+
+TEST(Default, IsShownAndSet) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    if (request.target == "/v1/models") return {json_reply(200, kModelList)};
+    return {json_reply(200, R"({"provider":"llama-cpp","pinned":"gone","model":"llama-cpp:tiny"})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"default"}), kOk);
+  EXPECT_EQ(world.out.str(), "tiny\n");
+  EXPECT_THAT(world.err.str(), HasSubstr("gone is pinned but not installed"));
+  EXPECT_EQ(world.run({"default", "tiny"}), kOk);
+  EXPECT_EQ(daemon.seen().back().body, R"({"model":"llama-cpp:tiny"})");
+  EXPECT_EQ(world.run({"default", "nope"}), kNoSuchModel);
+}
+
+TEST(Default, WithoutAnyModelItSaysWhatHelps) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(200, R"({"provider":"llama-cpp","pinned":"m","model":null,"reason":"Install m."})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"default"}), kNoSuchModel);
+  EXPECT_THAT(world.err.str(), HasSubstr("Install m."));
 }
 
 TEST(Run, AddsWhatIsPipedIn) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "catalog/catalog.h"
 #include "engine/admission.h"
 #include "engine/engine.h"
 #include "engine/request_queue.h"
@@ -33,9 +34,10 @@ struct EmbeddedOptions {
   Millis startup_timeout{180'000};
   Millis ambient_quiet = engine::RequestQueue::kAmbientQuiet;  // 0: ambient work goes at once
   bool sandbox = true;
-  std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
-  prompt::BehaviorSwitches behaviors;              // over what profiles say
-  std::string version;                             // of the daemon, for the worker's log
+  std::vector<std::string> excluded_buffer_types;   // failed the self-test on this machine
+  prompt::BehaviorSwitches behaviors;               // over what profiles say
+  std::shared_ptr<const catalog::Catalog> catalog;  // whose entries tune their models; null: none do
+  std::string version;                              // of the daemon, for the worker's log
 };
 
 // `model_id` with or without "llama-cpp:". `store` is asked for the model at each start, so that a changed or

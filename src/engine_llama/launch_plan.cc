@@ -14,7 +14,7 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
   return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
           context = options.context, threads = options.threads, behaviors = options.behaviors,
           kv_type = options.kv_type.value_or(capacity::KvType::f16),
-          home = options.home](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+          home = options.home, catalog = options.catalog](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
       if (is_about_reading(metadata.error()))
@@ -40,7 +40,9 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     // Read anew, so that a changed profile counts from the next load on.
     const auto all = models::read_profiles(home);
     models::log_problems(all);
-    out.profile = models::profile_for(all, model.id, *metadata);
+    std::optional<models::CatalogTuning> tuning;
+    if (catalog) tuning = models::catalog_tuning(*catalog, model);
+    out.profile = models::profile_for(all, model.id, *metadata, tuning);
     const auto switched = prompt::switched(out.profile.style.behaviors, behaviors);
     for (const auto& warning : switched.warnings) log_warn(warning, {{"model", model.id}});
     out.profile.style.behaviors = switched.behaviors;

@@ -73,6 +73,26 @@ TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
   EXPECT_EQ(plan->profile.tuning.sampling.top_k, 64);
 }
 
+TEST(LaunchPlan, WhatTheCatalogSaysOfAModelLiesBelowItsProfile) {
+  const TestFolder folder;
+  folder.write("chat-models/tu/tuned/manifest.json",
+               R"({"id":"tuned","name":"T","description":"A model.","maintainer":{"name":"Org"},)"
+               R"("parameterSize":"1B","supportsTools":true,"tuning":{"sampling":{"topK":7,"minP":0.125}}})");
+  folder.write("chat-models/tu/tuned/versions/1.0.0/manifest.json",
+               R"({"version":"1.0.0","releasedAt":"2026-08-01T00:00:00Z","approxSizeBytes":1,)"
+               R"("ollama":{"tag":"tuned"}})");
+  EmbeddedOptions options;
+  options.catalog = std::make_shared<const catalog::Catalog>(
+      catalog::CatalogOptions{.user_folder = folder.path(), .bundled = {}});
+  auto model = installed(test_model("gemma-3-270m-q4_k_m.gguf"));
+  model.id = "tuned";
+  const auto plan = make_planner(options, all_well)(model);
+  ASSERT_TRUE(plan) << plan.error().error.message;
+  EXPECT_EQ(plan->profile.catalog, "tuned");
+  EXPECT_EQ(plan->profile.tuning.sampling.min_p, 0.125F);
+  EXPECT_EQ(plan->profile.tuning.sampling.top_k, 64) << "the shipped profile counts more";
+}
+
 TEST(LaunchPlan, BehavioursAreSwitchedOverTheProfile) {
   EmbeddedOptions options;
   options.behaviors.force = {"prompt.compact-tool-schemas", "loud"};

@@ -287,6 +287,14 @@ asio::awaitable<void> chat_completions(Call& call) {
       co_return;
     }
   }
+  if (request->model.empty()) {
+    auto model = co_await call.services.inference.default_model();
+    if (!model) {
+      co_await call.fail(model.error());
+      co_return;
+    }
+    request->model = std::move(*model);  // who named none is told which one answered
+  }
   const std::uint64_t body_bytes = call.request.body.size();
   call.request.body = {};  // up to 64 MiB that the generation does not need
   request->caller = call.caller.app_id;

@@ -78,6 +78,19 @@ TEST_F(ChatHandler, StreamsInOrder) {
   EXPECT_TRUE(response.ended);
 }
 
+TEST_F(ChatHandler, WhoNamesNoModelGetsTheDefaultOneAndIsToldWhich) {
+  const std::string body = R"({"messages":[{"role":"user","content":"hi"}]})";
+  auto& refused = send(post("/v1/chat/completions", body));
+  EXPECT_EQ(refused.status, 404);
+  EXPECT_THAT(refused.body, HasSubstr("model_not_found"));
+  inference.default_id = "llama-cpp:d";
+  push({engine::Started{}, text("Hi"), done()});
+  auto& answered = send(post("/v1/chat/completions", body));
+  EXPECT_EQ(answered.status, 200);
+  EXPECT_THAT(answered.body, HasSubstr(R"("model":"llama-cpp:d")"));
+  EXPECT_EQ(inference.last->model, "llama-cpp:d");
+}
+
 TEST_F(ChatHandler, AddsUsageOnlyWhenAsked) {
   push({engine::Started{}, text("x"), done(engine::FinishReason::length)});
   const auto& response = send(chat(R"(,"stream":true,"stream_options":{"include_usage":true})"));

@@ -132,7 +132,8 @@ asio::awaitable<void> install_model(Call& call) {
   const auto started = co_await call.services.inference.installs().install(
       {.id = std::move(*id),
        .skip_sha = query_flag(call, "skipSha"),
-       .include_projector = query_flag(call, "includeMmproj")});
+       .include_projector = query_flag(call, "includeMmproj"),
+       .own_copy = query_flag(call, "copy")});
   if (!started) {
     co_await call.fail(started.error());
   } else {

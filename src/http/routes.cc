@@ -33,6 +33,12 @@ constexpr std::array kRoutes{
     Route{"GET", "/api/llama-cpp/incomplete", "ui", kSmallBody, ErrorForm::flat, incomplete_models},
     Route{"POST", "/api/llama-cpp/models/*", "ui", kSmallBody, ErrorForm::flat, install_model},
     Route{"DELETE", "/api/llama-cpp/models/*", "ui", kSmallBody, ErrorForm::flat, delete_model},
+    Route{"GET", "/api/catalog/*", "ui", kSmallBody, ErrorForm::flat, catalog_items},
+    Route{"GET", "/api/catalog-updates", "ui", kSmallBody, ErrorForm::flat, catalog_updates},
+    Route{"POST", "/api/catalog-updates", "ui", kSmallBody, ErrorForm::flat, set_catalog_updates},
+    Route{"POST", "/api/catalog-updates/check", "ui", kSmallBody, ErrorForm::flat, check_catalog},
+    Route{"GET", "/api/default-model", "ui", kSmallBody, ErrorForm::flat, describe_default},
+    Route{"POST", "/api/default-model", "ui", kSmallBody, ErrorForm::flat, pin_default},
     Route{"POST", "/api/key/rotate", "ui", kSmallBody, ErrorForm::flat, rotate_key},
     Route{"POST", "/api/shutdown", "ui", kSmallBody, ErrorForm::flat, shutdown},
 };

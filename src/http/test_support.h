@@ -178,6 +178,18 @@ class FakeService final : public service::InferenceService {
       co_return std::unexpected(api::not_found("model_not_found", "no such model", "model"));
     co_return json::value{{"id", id}};
   }
+  asio::awaitable<api::ApiResult<std::string>> default_model() override {
+    if (default_id.empty())
+      co_return std::unexpected(api::not_found("model_not_found", "no model is installed", "model"));
+    co_return default_id;
+  }
+  asio::awaitable<json::value> describe_default() override {
+    co_return json::object{{"provider", "llama-cpp"}, {"pinned", nullptr}, {"model", default_id}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> pin_default(std::string model) override {
+    default_id = std::move(model);
+    co_return co_await describe_default();
+  }
   json::value health() const override { return {{"ok", true}, {"version", "9.9"}}; }
   json::value ps() override { return ps_reply; }
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) override {
@@ -201,6 +213,15 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     co_return json::value{{"model", model}};
   }
+  asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
+    co_return json::value{{"path", path}, {"version", version}};
+  }
+  asio::awaitable<json::value> catalog_updates() override { co_return json::object{{"enabled", false}}; }
+  asio::awaitable<json::value> check_catalog() override { co_return json::object{{"outcome", "blocked"}}; }
+  asio::awaitable<api::ApiResult<json::value>> set_catalog_updates(std::optional<bool> enabled,
+                                                                   std::optional<std::string> url) override {
+    co_return json::object{{"enabled", enabled.value_or(false)}, {"url", url.value_or("")}};
+  }
   service::Installs& installs() override { return install; }
   asio::awaitable<void> stop() override { co_return; }
   bool stopping() const override { return false; }
@@ -217,6 +238,7 @@ class FakeService final : public service::InferenceService {
   std::vector<std::pair<std::string, api::ChatMessage>> kept;
   json::value ps_reply{{"models", json::array()}};
   bool hold_accept = false;
+  std::string default_id;  // the default model, "" = none
 
  private:
   Bell accept_;

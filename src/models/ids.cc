@@ -63,7 +63,7 @@ std::string whole_local_id(std::string_view file_stem) {
   while (!slug.empty() && is_edge(slug.back())) slug.pop_back();
   slug.erase(slug.begin(), std::find_if_not(slug.begin(), slug.end(), is_edge));
   if (slug.empty()) slug = "model";
-  return "local-" + slug;
+  return std::string(kLocalPrefix) + slug;
 }
 
 std::string marked_id(std::string_view base, std::string_view mark) {

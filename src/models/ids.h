@@ -13,6 +13,8 @@
 namespace gezel::models {
 
 inline constexpr std::size_t kMaxIdLength = 64;
+// Of the ids of local files: no catalog item has it.
+inline constexpr std::string_view kLocalPrefix = "local-";
 
 // A letter or digit, then letters, digits, '.', '-' and ':', at most kMaxIdLength characters, either case.
 // Such an id is one path segment and never hidden.

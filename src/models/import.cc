@@ -188,7 +188,7 @@ class Importer {
   Result<> check_source(const fs::path& source) const {
     std::error_code error;
     const fs::path real = fs::canonical(source, error);
-    const fs::path engines = fs::weakly_canonical(store_.home_ / "engines", error);
+    const fs::path engines = fs::weakly_canonical(store_.root_.parent_path().parent_path(), error);
     const auto [end, ignored] = std::mismatch(engines.begin(), engines.end(), real.begin(), real.end());
     if (end == engines.end()) {
       return bad_path("inside_store", fmt::format("{} lies inside the model store already", source.string()));
@@ -417,7 +417,9 @@ class Importer {
 
 Result<InstalledModel> ModelStore::import(const ImportRequest& request,
                                           const std::function<bool(Bytes)>& progress) {
-  return Importer(*this, request, progress).run();
+  auto model = Importer(*this, request, progress).run();
+  if (model) open_to_all(model->id);
+  return model;
 }
 
 Result<std::vector<fs::path>> ModelStore::importable(std::string_view text) const {

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "models/ids.h"
+#include "profiles/catalog_tuning.h"
 
 namespace gezel::models {
 namespace {
@@ -96,14 +98,32 @@ prompt::SamplingOptions recommended_sampling(const gguf::Metadata& metadata) {
   return out;
 }
 
+std::optional<CatalogTuning> catalog_tuning(const catalog::Catalog& catalog, const InstalledModel& model) {
+  const std::string& named = model.catalog_id.empty() ? model.id : model.catalog_id;
+  if (named.starts_with(kLocalPrefix)) return std::nullopt;
+  const auto id = catalog.normalise(named);
+  if (!id) return std::nullopt;
+  const auto entry = catalog.get(catalog::Kind::chat_model, *id);
+  const auto* tuning = entry ? object_at(entry->item->members, "tuning") : nullptr;
+  if (tuning == nullptr) return std::nullopt;
+  std::vector<profiles::Problem> problems;
+  CatalogTuning out{*id, profiles::read_catalog_tuning(*tuning, *id, problems)};
+  for (const auto& problem : problems)
+    log_warn("a value of a catalog entry is not used", {{"entry", *id}, {"reason", problem.message}});
+  return out;
+}
+
 profiles::Applied profile_for(const profiles::Profiles& all, std::string_view id,
-                              const gguf::Metadata& metadata) {
-  return profiles::apply(all,
-                         {.id = id,
-                          .architecture = metadata.architecture,
-                          .chat_template = metadata.chat_template ? std::string_view(*metadata.chat_template)
-                                                                  : std::string_view()},
-                         recommended_sampling(metadata));
+                              const gguf::Metadata& metadata, const std::optional<CatalogTuning>& tuning) {
+  auto out =
+      profiles::apply(all,
+                      {.id = id,
+                       .architecture = metadata.architecture,
+                       .chat_template = metadata.chat_template ? std::string_view(*metadata.chat_template)
+                                                               : std::string_view()},
+                      recommended_sampling(metadata), tuning ? &tuning->values : nullptr);
+  if (tuning) out.catalog = tuning->id;
+  return out;
 }
 
 void log_problems(const profiles::Profiles& all) {

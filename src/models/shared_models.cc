@@ -50,8 +50,8 @@ Error read_only_model(std::string_view id) {
       ErrorKind::conflict, "read-only-model",
       fmt::format(
           "\"{}\" is supplied by this machine's own model store, which cannot be changed from here; install "
-          "a copy of your own to replace it",
-          id),
+          "a copy of your own to replace it (`gezel pull {} --copy`)",
+          id, id),
       "model"};
 }
 
@@ -95,12 +95,18 @@ void SharedModels::save_memory() const {
     log_warn("verified models of this machine are not remembered", {{"error", saved.error().message}});
 }
 
-Result<InstalledModel> SharedModels::verify(const std::string& id) {
+bool SharedModels::Known::same_file(const Known& other) const {
+  return device == other.device && stamp.inode == other.stamp.inode && stamp.size == other.stamp.size &&
+         millis_of(stamp) == millis_of(other.stamp);
+}
+
+Result<InstalledModel> SharedModels::promised(const std::string& id) const {
   const fs::path folder = root_ / id;
   GEZEL_CHECK(check_real_folders(root_, folder));
   GEZEL_TRY(const std::string text, read_file(folder / kManifestName, kMaxManifestBytes));
   GEZEL_TRY(Manifest manifest, parse_manifest(text, folder));
   InstalledModel& model = manifest.model;
+  model.read_only = true;
   if (model.source == "external") return invalid(id, "it refers to files elsewhere");
   if (model.sha256.empty()) return invalid(id, "its manifest has no fileSha256");
   const auto present = payload_in(folder);
@@ -112,56 +118,136 @@ Result<InstalledModel> SharedModels::verify(const std::string& id) {
     if (!model.sha256.contains(file.filename().string()))
       return invalid(id, fmt::format("its manifest has no digest of {}", file.filename().string()));
   }
-
-  bool learned = false;
-  for (const auto& [name, digest] : model.sha256) {
-    const fs::path file = folder / name;
-    GEZEL_TRY(const FileStamp stamp, stamp_file(file));
-    GEZEL_TRY(const std::uint64_t device, device_of(file));
-    const auto known = memory_.find(file.string());
-    const bool same = known != memory_.end() && known->second.sha256 == digest &&
-                      known->second.device == device && known->second.stamp.inode == stamp.inode &&
-                      known->second.stamp.size == stamp.size &&
-                      millis_of(known->second.stamp) == millis_of(stamp);
-    model.size_bytes += stamp.size;
-    if (same) continue;
-    GEZEL_TRY(const std::string actual, sha256_file(file));
-    if (actual != digest) {
-      memory_.erase(file.string());
-      return invalid(id,
-                     fmt::format("its file {} has SHA-256 {}, its manifest says {}", name, actual, digest));
-    }
-    memory_[file.string()] = {digest, stamp, device};
-    learned = true;
-  }
-  if (learned) save_memory();
   return std::move(model);
 }
 
-Result<InstalledModel> SharedModels::find(std::string_view id) {
-  if (!supplies(id))
-    return fail(ErrorKind::not_found, "model_not_found",
-                fmt::format("the model \"{}\" is not installed", id.substr(0, 200)), "model");
+std::optional<Result<>> SharedModels::recall(const std::string& id, const fs::path& file, const Known& now) {
   const std::lock_guard lock(mutex_);
   load_memory();
-  auto model = verify(std::string(id));
-  if (!model && logged_.insert(std::string(id)).second)
-    log_warn("a model of this machine is not offered",
-             {{"model", std::string(id)}, {"reason", model.error().message}});
+  const std::string path = file.string();
+  if (const auto good = memory_.find(path);
+      good != memory_.end() && good->second.sha256 == now.sha256 && good->second.same_file(now))
+    return Result<>();
+  // Nor is a file read again that was found to be another, until it changes.
+  if (const auto bad = wrong_.find(path);
+      bad != wrong_.end() && bad->second.same_file(now) && bad->second.sha256 != now.sha256) {
+    return invalid(id, fmt::format("its file {} has SHA-256 {}, its manifest says {}",
+                                   file.filename().string(), bad->second.sha256, now.sha256));
+  }
+  return std::nullopt;
+}
+
+Result<InstalledModel> SharedModels::verify(const std::string& id,
+                                            const std::function<bool(Bytes)>& progress) {
+  GEZEL_TRY(InstalledModel model, promised(id));
+  bool learned = false;
+  Bytes before = 0;
+  for (const auto& [name, digest] : model.sha256) {
+    const fs::path file = root_ / id / name;
+    Known now{.sha256 = digest, .stamp = {}, .device = 0};
+    GEZEL_TRY(now.stamp, stamp_file(file));
+    GEZEL_TRY(now.device, device_of(file));
+    model.size_bytes += now.stamp.size;
+    if (const auto known = recall(id, file, now)) {
+      GEZEL_CHECK(*known);
+      continue;
+    }
+    GEZEL_TRY(const std::string actual,
+              sha256_file(file, [&](Bytes bytes) { return !progress || progress(before + bytes); }));
+    before += now.stamp.size;
+    const std::lock_guard lock(mutex_);
+    if (actual != digest) {
+      memory_.erase(file.string());
+      wrong_[file.string()] = {actual, now.stamp, now.device};
+      return invalid(id,
+                     fmt::format("its file {} has SHA-256 {}, its manifest says {}", name, actual, digest));
+    }
+    memory_[file.string()] = std::move(now);
+    learned = true;
+  }
+  if (learned) {
+    const std::lock_guard lock(mutex_);
+    save_memory();
+  }
   return model;
 }
 
-std::vector<InstalledModel> SharedModels::list() {
-  std::vector<std::string> ids;
+Result<InstalledModel> SharedModels::find(std::string_view id, const std::function<bool(Bytes)>& progress) {
+  if (!supplies(id))
+    return fail(ErrorKind::not_found, "model_not_found",
+                fmt::format("the model \"{}\" is not installed", id.substr(0, 200)), "model");
+  const std::string name(id);
+  {
+    std::unique_lock lock(mutex_);
+    load_memory();
+    // What the other one finds is remembered, so that nothing is read twice.
+    verified_.wait(lock, [&] { return !verifying_.contains(name); });
+    verifying_.insert(name);
+  }
+  auto model = verify(name, progress);
+  bool news = false;
+  {
+    const std::lock_guard lock(mutex_);
+    verifying_.erase(name);
+    news = !model && model.error().kind != ErrorKind::cancelled && logged_.insert(name).second;
+  }
+  verified_.notify_all();
+  if (news)
+    log_warn("a model of this machine is not offered", {{"model", name}, {"reason", model.error().message}});
+  return model;
+}
+
+std::vector<std::string> SharedModels::ids() const {
+  std::vector<std::string> out;
   std::error_code error;
   fs::directory_iterator it(root_, error);
-  for (const fs::directory_iterator end; !error && it != end && ids.size() < kMaxModels;
+  for (const fs::directory_iterator end; !error && it != end && out.size() < kMaxModels;
        it.increment(error)) {
-    if (std::string name = it->path().filename().string(); supplies(name)) ids.push_back(std::move(name));
+    if (std::string name = it->path().filename().string(); supplies(name)) out.push_back(std::move(name));
   }
+  std::ranges::sort(out);
+  return out;
+}
+
+std::vector<InstalledModel> SharedModels::known() {
   std::vector<InstalledModel> out;
-  for (const auto& id : ids) {
-    if (auto model = find(id)) out.push_back(std::move(*model));
+  for (const auto& id : ids()) {
+    auto model = promised(id);
+    if (!model) continue;
+    bool all = true;
+    for (const auto& [name, digest] : model->sha256) {
+      const fs::path file = root_ / id / name;
+      const auto stamp = stamp_file(file);
+      const auto device = device_of(file);
+      if (!stamp || !device) {
+        all = false;
+        break;
+      }
+      model->size_bytes += stamp->size;
+      const auto known = recall(id, file, {digest, *stamp, *device});
+      all = all && known && known->has_value();
+    }
+    if (all) out.push_back(std::move(*model));
+  }
+  std::ranges::sort(
+      out, [](const auto& a, const auto& b) { return std::tie(a.name, a.id) < std::tie(b.name, b.id); });
+  return out;
+}
+
+bool SharedModels::is_known(std::string_view id) {
+  const auto all = known();
+  return std::ranges::any_of(all, [&](const auto& model) { return model.id == id; });
+}
+
+std::vector<InstalledModel> SharedModels::list(const std::function<bool(Bytes)>& progress) {
+  std::vector<InstalledModel> out;
+  for (const auto& id : ids()) {
+    auto model = find(id, progress);
+    if (model) {
+      out.push_back(std::move(*model));
+    } else if (model.error().kind == ErrorKind::cancelled) {
+      break;
+    }
   }
   std::ranges::sort(
       out, [](const auto& a, const auto& b) { return std::tie(a.name, a.id) < std::tie(b.name, b.id); });

@@ -13,6 +13,7 @@
 #include "models/ids.h"
 #include "models/manifest.h"
 #include "models/publish.h"
+#include "models/shared_models.h"
 #include "models/staging.h"
 
 namespace gezel::models {
@@ -101,13 +102,25 @@ std::unexpected<Error> model_invalid(std::string_view id, std::string_view reaso
 
 }  // namespace
 
-ModelStore::ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std::string_view backend)
-    : home_(std::move(home)),
-      root_(home_ / "engines" / backend / "models"),
+ModelStore::ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std::string_view backend,
+                       const MachineStore& machine)
+    : home_(machine.own ? machine.folder : home),
+      root_(machine.own ? machine.folder / "models" / backend : home / "engines" / backend / "models"),
+      private_home_(std::move(home)),
+      backend_(backend),
+      own_machine_(machine.own),
       clock_(clock),
       entropy_(entropy),
       free_space_(&free_space),
-      remove_folder_(&remove_quietly) {}
+      remove_folder_(&remove_quietly) {
+  if (!machine.own && !machine.folder.empty()) {
+    shared_ = std::make_unique<SharedModels>(
+        machine.folder / "models" / backend_,
+        private_home_ / "engines" / backend_ / "shared-model-verification.json");
+  }
+}
+
+ModelStore::~ModelStore() = default;
 
 void ModelStore::set_free_space_probe(std::function<std::optional<Bytes>(const fs::path&)> probe) {
   free_space_ = std::move(probe);
@@ -179,6 +192,13 @@ Inventory ModelStore::inventory() const {
       out.unrecognized.push_back(std::move(model));
     }
   }
+  if (shared_) {
+    for (auto& model : shared_->known()) {
+      const bool own =
+          std::ranges::any_of(out.installed, [&](const auto& each) { return each.id == model.id; });
+      if (!own) out.installed.push_back(std::move(model));
+    }
+  }
   std::sort(out.installed.begin(), out.installed.end(),
             [](const auto& a, const auto& b) { return std::tie(a.name, a.id) < std::tie(b.name, b.id); });
   std::sort(out.unrecognized.begin(), out.unrecognized.end(),
@@ -188,12 +208,20 @@ Inventory ModelStore::inventory() const {
 }
 
 std::vector<std::string> ModelStore::near_misses(std::string_view id) const {
-  return most_similar(id, ids());
+  auto all = ids();
+  if (shared_) {
+    for (auto& other : shared_->ids()) all.push_back(std::move(other));
+  }
+  return most_similar(id, all);
 }
 
 Result<InstalledModel> ModelStore::find(std::string_view id) const {
   std::error_code ignored;
   const std::string wanted(id);
+  // A copy of our own counts more; one that cannot be used does not hide the machine's.
+  const bool machine = shared_ && shared_->supplies(id);
+  if (machine && !fs::exists(fs::symlink_status(root_ / wanted / kManifestName, ignored)))
+    return shared_->find(id);
   if (!is_store_safe_id(id) || !fs::exists(fs::symlink_status(root_ / wanted / kManifestName, ignored))) {
     std::string message = fmt::format("the model \"{}\" is not installed", id.substr(0, 200));
     const auto near = near_misses(id);
@@ -201,6 +229,7 @@ Result<InstalledModel> ModelStore::find(std::string_view id) const {
     return fail(ErrorKind::not_found, "model_not_found", std::move(message), "model");
   }
   auto manifest = load(wanted);
+  if (!manifest && machine) return shared_->find(id);
   if (!manifest) return model_invalid(id, manifest.error().public_reason);
   return std::move(manifest->model);
 }
@@ -219,6 +248,8 @@ std::optional<ModelStore::Recorded> ModelStore::recorded(std::string_view id) co
 }
 
 Integrity ModelStore::check(const InstalledModel& model) const {
+  if (model.read_only)
+    return shared_ && shared_->is_known(model.id) ? Integrity::unchanged : Integrity::changed;
   bool hashed = true;
   for (const fs::path& file : model.files) {
     const std::string name = manifest_name(file, is_external(model));
@@ -231,6 +262,11 @@ Integrity ModelStore::check(const InstalledModel& model) const {
 }
 
 Result<> ModelStore::verify(const InstalledModel& model, const std::function<bool(Bytes)>& progress) {
+  if (model.read_only) {
+    if (!shared_) return model_invalid(model.id, "the machine's store is not there any more");
+    GEZEL_CHECK(shared_->find(model.id, progress));
+    return {};
+  }
   GEZEL_TRY(const std::vector<FileStamp> before, stamp_all(model.files));
   GEZEL_TRY(const std::vector<std::string> sha256, hash_all(model.files, progress));
   GEZEL_TRY(const std::vector<FileStamp> after, stamp_all(model.files));
@@ -259,6 +295,7 @@ Result<> ModelStore::verify(const InstalledModel& model, const std::function<boo
     record_digests(manifest.members, is_external(model), model.files, after, sha256);
   }
   GEZEL_CHECK(write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n"));
+  open_to_all(model.id);
   if (refusal) return model_invalid(model.id, refusal_text(*refusal, false));
   return {};
 }

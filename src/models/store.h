@@ -11,6 +11,7 @@
 #include <expected>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -42,6 +43,7 @@ struct InstalledModel {
   std::int64_t context_window = 0;  // trained, 0 = unknown
   bool chat_template_present = false;
   std::string default_template;  // "default:<name>" that the engine will use, when the file has no template
+  bool read_only = false;        // of the machine's own store: it cannot be deleted or updated from here
   // What it was installed from; "" for imports.
   std::string catalog_id, catalog_version, repository, revision, payload_fingerprint;
   std::string repository_file;  // the path of the first file in the repository, "" = not recorded
@@ -105,6 +107,15 @@ using StepHook = std::function<void(std::string_view)>;
 struct Manifest;
 class Importer;
 class ModelStore;
+class SharedModels;
+
+// Models that the machine has for all its users (spec 60 section 7.1).
+struct MachineStore {
+  fs::path folder;   // GEZEL_SHARED_ASSETS_DIR: models are in <folder>/models/<backend>; "" = there is none
+  bool own = false;  // GEZEL_SYSTEM_SCOPE=1: this process is the machine's service, that is its only store
+};
+// Of the two variables as written; a path that is not absolute counts as none.
+MachineStore machine_store(std::string_view folder, std::string_view system_scope);
 
 // An id that is being installed: no import, other install or clean-up touches it while this lives.
 class InstallSlot {
@@ -124,7 +135,11 @@ class InstallSlot {
 class ModelStore {
  public:
   // `backend` is the folder below <home>/engines.
-  ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std::string_view backend = "llama-cpp");
+  // With a `machine` store that is not our own, what that has and we have not can be used, but not changed;
+  // where it is our own, models live there instead of in the home.
+  ModelStore(fs::path home, const Clock& clock, Entropy& entropy, std::string_view backend = "llama-cpp",
+             const MachineStore& machine = {});
+  ~ModelStore();
 
   Inventory inventory() const;
   // By exact id. Errors: `model_not_found` (with near misses in the message), `model-invalid` (manifest or
@@ -156,6 +171,13 @@ class ModelStore {
   // Reads and hashes every file, records digests and stamps in the manifest. A digest that differs from the
   // recorded one is `model-invalid` with both digests, and the model is refused until it is imported again.
   Result<> verify(const InstalledModel& model, const std::function<bool(Bytes)>& progress = {});
+
+  // Reads every model of the machine that was not read yet and is not offered before; true when one more is
+  // offered now. `progress` may return false to stop.
+  bool verify_machine_models(const std::function<bool(Bytes)>& progress = {});
+  // At start of the machine's service: moves models of its private store into the machine's, by rename, where
+  // none has that id, after it filled in missing digests. Returns their ids.
+  std::vector<std::string> move_in_private_models(const std::function<bool(Bytes)>& progress = {});
 
   // Cleans up after a crash in mid-import: at start, and before each import.
   void recover();
@@ -212,10 +234,16 @@ class ModelStore {
   std::vector<std::string> ids() const;  // of every folder that has a manifest
   std::vector<IncompleteModel> incomplete() const;
   bool is_installing(std::string_view id) const;  // mutex_ is held
+  // Of the machine's service: others must be able to read a published model. Never fails: it works for us.
+  void open_to_all(const std::string& id) const;
   friend class Importer;
   friend class InstallSlot;
 
-  fs::path home_, root_;
+  fs::path home_, root_;  // paths are checked from home_ on: the machine's folder where that is our own
+  fs::path private_home_;
+  std::string backend_;
+  bool own_machine_ = false;
+  std::unique_ptr<SharedModels> shared_;  // null: there is none to read
   const Clock& clock_;
   Entropy& entropy_;
   std::function<std::optional<Bytes>(const fs::path&)> free_space_;

@@ -99,6 +99,7 @@ Result<> ModelStore::publish_install(const InstallSlot& slot, const StepHook& at
   {
     const std::lock_guard lock(mutex_);
     GEZEL_TRY(fs::path old, publish_folder(home_, root_, staging(slot), slot.id(), entropy_, at_step));
+    open_to_all(slot.id());
     doomed.emplace(*this, std::vector{std::move(old)});
   }
   doomed->remove();
@@ -171,7 +172,8 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
   GEZEL_CHECK(check_real_folders(home_, folder));
   GEZEL_CHECK(check_real_folders(home_, staged));
   if (!is_real_folder(folder) && !is_real_folder(staged)) {
-    if (request.supplied_by_machine) return std::unexpected(read_only_model(request.id));
+    if (request.supplied_by_machine || (shared_ && shared_->supplies(request.id)))
+      return std::unexpected(read_only_model(request.id));
     return fail(ErrorKind::not_found, "model_not_installed",
                 fmt::format("the model \"{}\" is not installed", request.id), "model");
   }
@@ -225,7 +227,9 @@ Result<> ModelStore::record_fingerprint(std::string_view id, const std::string& 
   GEZEL_TRY(Manifest manifest, parse_manifest(text, folder));
   if (is_installing(id) || !manifest.model.payload_fingerprint.empty()) return {};
   manifest.members["payloadFingerprint"] = fingerprint;
-  return write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n");
+  GEZEL_CHECK(write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n"));
+  open_to_all(std::string(id));
+  return {};
 }
 
 }  // namespace gezel::models

@@ -15,7 +15,8 @@ InstalledPayload installed_payload(const InstalledModel& model) {
 Drift check_update(ModelStore& store, const InstalledModel& model, const catalog::Catalog& catalog,
                    catalog::Backend backend) {
   // Imports and files of other places are nobody's build but the user's.
-  if (model.catalog_version.empty()) return {};
+  // What the machine supplies cannot be brought up to date from here.
+  if (model.catalog_version.empty() || model.read_only) return {};
   const auto kind =
       backend == catalog::Backend::sd_cpp ? catalog::Kind::image_model : catalog::Kind::chat_model;
   const auto latest = catalog.get(kind, model.catalog_id.empty() ? model.id : model.catalog_id);

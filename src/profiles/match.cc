@@ -231,6 +231,7 @@ json::object to_json_object(const Applied& applied) {
   json::object out{{"name", applied.name.empty() ? json::value(nullptr) : json::value(applied.name)}};
   if (!applied.overrides.empty()) out["overrides"] = json::value_from(applied.overrides);
   out["user"] = applied.user;
+  if (!applied.catalog.empty()) out["catalog"] = applied.catalog;
   const auto& style = applied.style;
   if (!style.dialect.empty()) out["dialect"] = style.dialect;
   if (!style.family.empty()) out["family"] = style.family;

@@ -24,6 +24,7 @@ struct Applied {
   std::string name;                    // of the family's profile; "": no profile is for this model
   std::vector<std::string> overrides;  // profiles that name the model, the strongest first
   bool user = false;                   // a user's file had a say
+  std::string catalog;                 // id of the catalog entry that had a say; "": none
   prompt::WritingStyle style;
   prompt::Tuning tuning;
   std::vector<prompt::NamedTuning> named;  // what tuning profiles make of it
@@ -42,7 +43,7 @@ Applied apply(const Profiles& profiles, const Model& model, const prompt::Sampli
               const Values* catalog = nullptr);
 
 // {"name", "overrides", "user", "dialect", "family", "reasoning", "sampling", "sampling_when_thinking", ...}:
-// what is empty is left out, except name and user.
+// "catalog" where an entry had a say; what is empty is left out, except name and user.
 json::object to_json_object(const Applied& applied);
 
 }  // namespace gezel::profiles

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/wakeup.h"
+#include "models/default_model.h"
 #include "models/install_jobs.h"
 #include "service/install_parts.h"
 #include "service/installed_files.h"
@@ -47,6 +48,8 @@ class CoreInstalls final : public Installs {
   // For the list of models: capabilities of installed ones, then discovered models, aliases, and what can be
   // downloaded. From what was last seen, looked at again in the background.
   asio::awaitable<json::array> with_offers(json::array installed);
+  // What the catalog, as last seen, adds to the entry of an installed model. True: it knows the model.
+  bool describe(const models::InstalledModel& model, json::object& entry) const;
   // The entry of a model that is not installed but could be; nothing when there is none.
   asio::awaitable<std::optional<json::object>> offer(std::string id);
 
@@ -58,6 +61,13 @@ class CoreInstalls final : public Installs {
   // says how to get the model where the catalog has it.
   asio::awaitable<api::ApiResult<ModelName>> by_catalog(std::string text, api::ApiError otherwise);
   bool is_removing(const std::string& id) const { return removing_.contains(id); }
+
+  // For default models: what the catalog, as last seen, has for this machine, looked at now where it was not
+  // yet, and an install that runs.
+  asio::awaitable<void> know_shelf();
+  const std::optional<Shelf>& shelf() const { return shelf_; }
+  catalog::Backend preferred() const { return catalog::preferred_backend(parts_->host); }
+  std::optional<models::InstallProgress> running() const;
 
  private:
   class Events;

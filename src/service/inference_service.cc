@@ -3,6 +3,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <utility>
 
+#include "base/log.h"
 #include "engine/orphans.h"
 #include "engine_llama/embedded_engine.h"
 #include "service/service_core.h"
@@ -43,6 +44,20 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->retrieve_model(std::move(id));
   }
+  asio::awaitable<api::ApiResult<std::string>> default_model() override {
+    const auto core = core_;
+    auto name = co_await core->default_model();
+    if (!name) co_return std::unexpected(name.error());
+    co_return name->qualified();
+  }
+  asio::awaitable<json::value> describe_default() override {
+    const auto core = core_;
+    co_return co_await core->describe_default();
+  }
+  asio::awaitable<api::ApiResult<json::value>> pin_default(std::string model) override {
+    const auto core = core_;
+    co_return co_await core->pin_default(std::move(model));
+  }
   json::value health() const override { return core_->health(); }
   json::value ps() override { return core_->ps(); }
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) override {
@@ -66,6 +81,23 @@ class Service final : public InferenceService {
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     const auto core = core_;
     co_return co_await core->worker_stats(std::move(model));
+  }
+  asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
+    const auto core = core_;
+    co_return co_await core->catalog(std::move(path), std::move(version));
+  }
+  asio::awaitable<json::value> catalog_updates() override {
+    const auto core = core_;
+    co_return co_await core->catalog_updates().status();
+  }
+  asio::awaitable<json::value> check_catalog() override {
+    const auto core = core_;
+    co_return co_await core->catalog_updates().check();
+  }
+  asio::awaitable<api::ApiResult<json::value>> set_catalog_updates(std::optional<bool> enabled,
+                                                                   std::optional<std::string> url) override {
+    const auto core = core_;
+    co_return co_await core->catalog_updates().set(enabled, std::move(url));
   }
   Installs& installs() override { return core_->installs(); }
   asio::awaitable<void> stop() override {
@@ -101,7 +133,8 @@ engine::Admission::Machine machine_memory(std::optional<Bytes> budget) {
           .free_ram = memory.available};
 }
 
-engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
+engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options,
+                                             std::shared_ptr<const catalog::Catalog> catalog) {
   engine_llama::EmbeddedOptions out;
   out.home = options.home;
   out.engine_program = options.engine_program;
@@ -117,7 +150,25 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
   out.behaviors = options.behaviors;
   out.excluded_buffer_types = options.excluded_buffer_types;
   out.version = options.version;
+  out.catalog = std::move(catalog);
   return out;
+}
+
+// What config.json says; flags and the environment count more.
+void use_config(ServiceOptions& options) {
+  auto [config, problems] = read_config(options.home);
+  for (const auto& problem : problems)
+    log_warn("a setting of config.json is not used", {{"reason", problem.message}});
+  options.pins = std::move(config.pins);
+  options.first_run_completed = config.first_run_completed;
+  options.catalog_updates = std::move(config.catalog_updates);
+  auto& folders = options.installs.discovery_roots.user_folders;
+  folders = join_model_dirs(std::move(folders), config.model_dirs);
+  for (const auto& folder : folders) {
+    std::error_code error;
+    if (!fs::is_directory(folder, error))
+      log_warn("a folder of models is not there", {{"folder", folder.string()}});
+  }
 }
 
 }  // namespace
@@ -129,6 +180,7 @@ std::unique_ptr<InferenceService> InferenceService::create(ServiceParts parts, S
 Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_executor loop,
                                                                    ServiceOptions options) {
   GEZEL_CHECK(make_private_folder(options.home));
+  use_config(options);
   const auto world = std::make_shared<World>();
   const asio::any_io_executor pool = world->pool.get_executor();
   const auto admission = std::make_shared<engine::Admission>(engine::Admission::Parts{
@@ -139,6 +191,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   GEZEL_CHECK(check_addresses(options.installs));
   const auto installs = make_install_parts(options.home, options.installs, options.memory_budget,
                                            options.version, world->clock, world->entropy);
+  installs->timers = std::make_shared<engine::LoopTimers>(loop);
   ServiceParts parts{
       .keep_alive = world,
       .loop = loop,
@@ -146,7 +199,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
       .clock = world->clock,
       .entropy = world->entropy,
       .make_engine =
-          [loop, pool, admission, world = world.get(), settings = engine_options(options)](
+          [loop, pool, admission, world = world.get(), settings = engine_options(options, installs->catalog)](
               const std::string& model_id, models::ModelStore& store) {
             return engine_llama::make_embedded_engine(loop, pool, model_id, store, world->clock, admission,
                                                       settings);

@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
+#include "service/config.h"
 #include "service/install_settings.h"
 #include "service/installs.h"
 
@@ -46,8 +47,11 @@ struct ServiceOptions {
   bool sandbox = true;
   bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls
   prompt::BehaviorSwitches behaviors;  // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
-  std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
-  std::map<std::string, std::string> default_models;  // pinned: provider -> model
+  std::vector<std::string> excluded_buffer_types;  // failed the engine's self-test on this machine
+  // Of config.json. create() for a daemon reads them itself.
+  models::Pins pins;
+  bool first_run_completed = false;
+  CatalogUpdateSettings catalog_updates;
   InstallSettings installs;
 };
 
@@ -79,6 +83,13 @@ class InferenceService {
   // looked at anew.
   virtual asio::awaitable<json::value> list_models() = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id) = 0;
+  // The qualified id of the model for requests that name none, or "default" (spec 60 section 15). Error
+  // `model_not_found` (404) where nothing is installed, with how far an install is.
+  virtual asio::awaitable<api::ApiResult<std::string>> default_model() = 0;
+  // Bodies of GET and POST /api/default-model: {provider, pinned, model}; `pinned` and `model` (what would
+  // answer now) may be null. Pinning a model that is not installed is `model_not_found`.
+  virtual asio::awaitable<json::value> describe_default() = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> pin_default(std::string model) = 0;
   virtual json::value health() const = 0;  // spec 10 section 12; never blocks on engines
 
   // Behind /api/*, scope ui. Models are named as in requests. Beyond the errors of model names:
@@ -98,6 +109,18 @@ class InferenceService {
                                                                    engine::MemoryWish wish) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
+
+  // Bodies of GET /api/catalog/<kind>, <kind>/<id> (latest or `version`) and <kind>/<id>/versions (spec 60
+  // section 3), by `path`, what stands behind /api/catalog/. Errors: `unknown_kind`, `unknown_model`,
+  // `unknown_version` (404), `catalog_unreadable`.
+  virtual asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) = 0;
+
+  // Of GET /api/catalog-updates, POST /api/catalog-updates/check and POST /api/catalog-updates (spec 60
+  // section 3.1; service/catalog_updates.h).
+  virtual asio::awaitable<json::value> catalog_updates() = 0;
+  virtual asio::awaitable<json::value> check_catalog() = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> set_catalog_updates(
+      std::optional<bool> enabled, std::optional<std::string> url) = 0;
 
   virtual Installs& installs() = 0;  // lives as long as the service
 

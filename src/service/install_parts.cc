@@ -5,6 +5,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "downloads/local_files.h"
+#include "downloads/timed_client.h"
 #include "downloads/url.h"
 #include "system/memory.h"
 
@@ -14,15 +15,24 @@ namespace {
 namespace asio = boost::asio;
 
 constexpr std::size_t kDownloadThreads = 4;
+constexpr Millis kDocumentLimit{30'000};
 
 struct InstallWorld {
   InstallWorld(downloads::CurlOptions options, const Clock& clock, Entropy& entropy)
-      : network(std::move(options), clock), files(network), transfers(files, waiter, entropy) {}
+      : network(std::move(options), clock),
+        files(network),
+        transfers(files, waiter, entropy),
+        timed(network, clock, kDocumentLimit),
+        document_files(timed),
+        documents(document_files, waiter, entropy) {}
 
   downloads::CurlClient network;
   downloads::LocalFiles files;
   downloads::RealWaiter waiter;
   downloads::Transfers transfers;
+  downloads::TimedClient timed;
+  downloads::LocalFiles document_files;
+  downloads::Transfers documents;
   asio::thread_pool downloads{kDownloadThreads};
   asio::thread_pool questions{1};
 };
@@ -102,10 +112,12 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   out->downloads = world->downloads.get_executor();
   out->questions = world->questions.get_executor();
   catalog::CatalogOptions options{.user_folder = home / "catalog",
-                                  .override_folder = settings.catalog_override};
+                                  .override_folder = settings.catalog_override,
+                                  .live_folder = home / "catalog-live"};
   options.service.ignore_floors = settings.ignore_catalog_floors;
   out->catalog = std::make_shared<const catalog::Catalog>(std::move(options));
   out->transfers = std::shared_ptr<const downloads::Transfers>(world, &world->transfers);
+  out->documents = std::shared_ptr<const downloads::Transfers>(world, &world->documents);
   if (!settings.hub.empty()) out->hub.base = without_end_slashes(settings.hub);
   for (const auto& mirror : settings.mirrors) out->hub.mirrors.push_back(without_end_slashes(mirror));
   if (const auto url = downloads::parse_source(out->hub.base); url && !settings.hub_token.empty())

@@ -14,6 +14,7 @@
 #include "capacity/profile.h"
 #include "catalog/catalog.h"
 #include "downloads/transfer.h"
+#include "engine/timers.h"
 #include "models/discovery.h"
 #include "models/plan.h"
 #include "service/install_settings.h"
@@ -29,6 +30,9 @@ struct InstallParts {
   boost::asio::any_io_executor questions;
   std::shared_ptr<const catalog::Catalog> catalog;
   std::shared_ptr<const downloads::Transfers> transfers;
+  // For small documents, which are given up after 30 s. Null: updates of the catalog cannot be asked for.
+  std::shared_ptr<const downloads::Transfers> documents;
+  std::shared_ptr<engine::Timers> timers;  // null: nothing happens by itself
   models::Hub hub;
   downloads::AccessToken token;
   catalog::Host host;

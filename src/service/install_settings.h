@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/discovery.h"
+#include "models/store.h"
 
 namespace gezel::service {
 
@@ -17,6 +18,7 @@ struct InstallSettings {
   std::string proxy;                            // HTTPS_PROXY; "" = none
   std::filesystem::path catalog_override;       // GEZEL_GILDE_DATA_DIR: replaces what is built in; "" = none
   bool ignore_catalog_floors = false;           // GEZEL_IGNORE_MIN_GEZEL_VERSION
+  models::MachineStore machine = {};            // GEZEL_SHARED_ASSETS_DIR, GEZEL_SYSTEM_SCOPE
   bool discovery = true;                        // GEZEL_DISCOVERY=off
   models::DiscoveryRoots discovery_roots = {};  // where other programs keep models
 };

@@ -36,6 +36,7 @@ struct EnsuredModel {
 struct InstallRequest {
   std::string id;
   bool skip_sha = false, include_projector = false;
+  bool own_copy = false;  // also of a model that this machine's store supplies
 };
 
 class Installs {
@@ -45,7 +46,8 @@ class Installs {
   // Section 9.1. `allow_hub`: whether "hf:..." may be named. Errors of sections 9.1 and 19, those of
   // resolve_hub(), `too_many_installs`.
   virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(std::string model, bool allow_hub) = 0;
-  // Also for an installed model, which is then brought up to date. Joins a running install. Its job id.
+  // Also for an installed model, which is then brought up to date. Joins a running install. Its job id. Error
+  // `read-only-model` where only the machine's store has it and no copy of one's own is asked for.
   virtual asio::awaitable<api::ApiResult<EnsuredModel>> install(InstallRequest request) = 0;
   virtual api::ApiResult<json::value> job(const std::string& job_id) = 0;  // error `job_not_found`
   virtual api::ApiResult<std::shared_ptr<InstallEvents>> watch(const std::string& job_id) = 0;

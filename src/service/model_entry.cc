@@ -59,6 +59,7 @@ json::object list_entry(const models::InstalledModel& model, const ModelFacts& f
   if (const auto window = context_window(model, facts); window > 0) entry["context_window"] = window;
   entry["availability"] = "available";
   entry["locality"] = "on-device";
+  if (model.read_only) entry["read_only"] = true;
   return entry;
 }
 

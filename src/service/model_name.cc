@@ -18,10 +18,6 @@ constexpr std::array<std::string_view, 7> kProviders{"llama-cpp", "mlx",    "ds4
 constexpr std::string_view kAliasPrefix = "gezel:";
 constexpr std::size_t kMaxShown = 200;  // of a caller's text, in a message
 
-bool is_provider(std::string_view word) {
-  return std::find(kProviders.begin(), kProviders.end(), word) != kProviders.end();
-}
-
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n\f\v";
   const std::size_t first = text.find_first_not_of(kBlank);
@@ -39,6 +35,10 @@ std::string near_text(std::string_view id, const KnownModels& known) {
 
 api::ApiResult<ModelName> pinned_default(std::string_view provider, const KnownModels& known) {
   const auto pinned = known.defaults.find(std::string(provider));
+  if (provider == kLlamaProvider && !known.stand_in.empty() &&
+      (pinned == known.defaults.end() ||
+       std::ranges::find(known.installed, pinned->second) == known.installed.end()))
+    return ModelName{std::string(provider), known.stand_in};
   if (pinned != known.defaults.end()) return ModelName{pinned->first, pinned->second};
   return std::unexpected(
       api::not_found("model_not_found",
@@ -49,6 +49,14 @@ api::ApiResult<ModelName> pinned_default(std::string_view provider, const KnownM
 }
 
 }  // namespace
+
+bool is_provider(std::string_view word) {
+  return std::find(kProviders.begin(), kProviders.end(), word) != kProviders.end();
+}
+
+std::string provider_list() {
+  return fmt::format("{}", fmt::join(kProviders, ", "));
+}
 
 api::ApiResult<ModelName> resolve_model_name(std::string_view text, const KnownModels& known) {
   const std::string_view name = trimmed(text);

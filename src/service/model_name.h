@@ -16,6 +16,9 @@ inline constexpr std::string_view kLlamaProvider = "llama-cpp";
 // "discovered:<source>/<id>": a model of another program on this machine.
 inline constexpr std::string_view kDiscoveredPrefix = "discovered:";
 
+// Stands for the default model, where no installed one has that id.
+inline constexpr std::string_view kDefaultModelName = "default";
+
 struct ModelName {
   std::string provider;
   std::string model;
@@ -23,10 +26,15 @@ struct ModelName {
   bool operator==(const ModelName&) const = default;
 };
 
+// Whether a model's name may begin with that word and ':' or '/'.
+bool is_provider(std::string_view word);
+std::string provider_list();  // "llama-cpp, mlx, ..."
+
 struct KnownModels {
   std::vector<std::string> installed;           // ids of the llama-cpp store
   std::vector<std::string> unusable;            // ids there whose files are missing or wrong
   std::map<std::string, std::string> defaults;  // provider -> pinned model
+  std::string stand_in = {};  // of llama-cpp, when its pin is absent or not installed; "" = nothing is
 };
 
 // Errors: `invalid_body` (blank), `gezel_not_found`, `model_not_found`; the latter two are 404 and name near

@@ -98,6 +98,11 @@ void CoreInstalls::start() {
           store.remove_stale_downloads();
           return true;
         });
+        const auto moved =
+            co_await on_pool(self.core_.parts_.pool, [&store = self.core_.store_, go_on = self.core_.go_on_] {
+              return store.move_in_private_models([&](Bytes) { return go_on->load(); });
+            });
+        if (!moved.empty() && !self.core_.stopping_) self.core_.scan_soon();
         co_await self.look_around();
       }(*this),
       [] {});
@@ -146,10 +151,14 @@ asio::awaitable<void> CoreInstalls::look_around() {
   const std::stop_token stop = stop_looking_.get_token();
   auto found = co_await on_pool(core->parts_.pool, [parts = parts_, stop] {
     std::vector<Found> out;
+    std::set<fs::path> seen;
     for (auto& row : parts->discover(stop)) {
       if (stop.stop_requested()) break;
       std::error_code error;
       fs::path real = row.paths.empty() ? fs::path() : fs::canonical(row.paths.front(), error);
+      // A folder of the user's own may hold what another program has as well.
+      if (!error && row.source == "user" && !seen.insert(real).second) continue;
+      seen.insert(real);
       out.push_back({std::move(row), error ? fs::path() : std::move(real)});
     }
     return out;
@@ -191,16 +200,16 @@ asio::awaitable<json::array> CoreInstalls::with_offers(json::array data) {
     const std::string id = string_or(entry, "id");
     listed.insert(id);
     const auto own = llama_id(id);
-    if (!own || !shelf_) continue;
-    const auto known = shelf_->capabilities.find(*own);
-    if (known == shelf_->capabilities.end()) continue;
-    entry["capabilities"] = capabilities_json(known->second);
-    installed.emplace_back(*own, entry);
+    const auto* model = own ? core_.installed(*own) : nullptr;
+    if (model != nullptr && describe(*model, entry)) installed.emplace_back(*own, entry);
   }
   const InstalledFiles files = installed_files();
   for (const auto& found : found_) {
-    if (found.row.importable && files.id_of(found.row.paths, found.real).empty())
-      data.push_back(discovered_entry(found.row));
+    if (!found.row.importable || !files.id_of(found.row.paths, found.real).empty()) continue;
+    json::object entry = discovered_entry(found.row);
+    const auto* facts = shelf_ ? shelf_->find_facts(found.row.catalog_match) : nullptr;
+    entry["license"] = license_json(facts == nullptr ? catalog::unknown_license() : facts->license);
+    data.push_back(std::move(entry));
   }
   if (!shelf_) co_return data;
   for (const auto& [id, entry] : installed) {
@@ -217,6 +226,16 @@ asio::awaitable<json::array> CoreInstalls::with_offers(json::array data) {
     if (!listed.contains(item.id)) data.push_back(downloadable_entry(item));
   }
   co_return data;
+}
+
+bool CoreInstalls::describe(const models::InstalledModel& model, json::object& entry) const {
+  const auto* facts =
+      shelf_ ? shelf_->find_facts(model.catalog_id.empty() ? model.id : model.catalog_id) : nullptr;
+  entry["license"] = license_json(facts == nullptr ? catalog::unknown_license() : facts->license);
+  if (facts == nullptr) return false;  // nothing is guessed
+  if (facts->supports_reasoning) entry["supports_reasoning"] = true;
+  entry["capabilities"] = capabilities_json(facts->capabilities);
+  return true;
 }
 
 asio::awaitable<std::optional<json::object>> CoreInstalls::offer(std::string id) {
@@ -312,9 +331,36 @@ asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::adopt(std::string text)
   co_return std::unexpected(api::from_error(imported.error()));
 }
 
+asio::awaitable<void> CoreInstalls::know_shelf() {
+  const auto core = core_.shared_from_this();
+  if (!shelf_ && !core->stopping_) co_await arrange();
+}
+
+std::optional<models::InstallProgress> CoreInstalls::running() const {
+  const auto installs = jobs_.active();
+  if (installs.empty()) return std::nullopt;
+  const auto& first = installs.front();
+  return models::InstallProgress{.id = first.id,
+                                 .bytes_written = first.bytes_written,
+                                 .total_bytes = first.total_bytes,
+                                 .downloading = first.phase == models::JobPhase::downloading};
+}
+
 std::optional<ModelName> CoreInstalls::by_alias(std::string_view text) const {
   const auto id = llama_id(text);
   if (!id || !shelf_ || core_.installed(*id) != nullptr) return std::nullopt;
+  // Of several models that an old name could mean, the pinned one is meant.
+  const auto normalise = [&](std::string_view name) {
+    for (const auto& [target, names] : shelf_->aliases) {
+      if (std::ranges::find(names, name) != names.end()) return target;
+    }
+    return std::string(name);
+  };
+  if (const auto pinned =
+          models::match_bare_name(*id, core_.pins_, catalog::preferred_backend(parts_->host), normalise);
+      pinned && pinned->backend == Backend::llama_cpp && core_.installed(pinned->id) != nullptr &&
+      !is_removing(pinned->id))
+    return ModelName{std::string(kLlamaProvider), pinned->id};
   for (const auto& [target, names] : shelf_->aliases) {
     if (std::ranges::find(names, *id) == names.end() || is_removing(target)) continue;
     if (core_.installed(target) != nullptr) return ModelName{std::string(kLlamaProvider), target};

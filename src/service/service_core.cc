@@ -42,13 +42,15 @@ ServiceCore::ServiceCore(ServiceParts parts, ServiceOptions options)
     : parts_(std::move(parts)),
       options_(std::move(options)),
       started_at_(parts_.clock.wall_now()),
-      store_(options_.home, parts_.clock, parts_.entropy),
+      pins_(options_.pins),
+      store_(options_.home, parts_.clock, parts_.entropy, kLlamaProvider, options_.installs.machine),
       engines_([this](const std::string& model_id) { return parts_.make_engine(model_id, store_); }),
       scanned_(parts_.loop),
       prepared_changed_(parts_.loop),
       stopped_changed_(parts_.loop),
       background_done_(parts_.loop),
-      installs_(*this, parts_.installs) {}
+      installs_(*this, parts_.installs),
+      catalog_updates_(*this, parts_.installs, options_.catalog_updates) {}
 
 ServiceCore::~ServiceCore() = default;
 
@@ -64,13 +66,16 @@ void ServiceCore::start() {
   prepare_soon();
   verify_soon();
   installs_.start();
+  spawn_background(settle_pins(), [] {});
+  catalog_updates_.start();
 }
 
 KnownModels ServiceCore::known() const {
   KnownModels out;
   for (const auto& model : inventory_.installed) out.installed.push_back(model.id);
   for (const auto& model : inventory_.unrecognized) out.unusable.push_back(model.id);
-  out.defaults = options_.default_models;
+  out.defaults = pins_.default_model;
+  out.stand_in = models::substitute(choices()).value_or("");
   return out;
 }
 
@@ -165,7 +170,10 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::st
   co_await plan_window(*name);
   ModelFacts facts = facts_of(*name);
   facts.profile = std::move(profile);
-  co_return full_entry(found, facts);
+  json::object entry = full_entry(found, facts);
+  co_await installs_.know_shelf();
+  installs_.describe(found, entry);
+  co_return entry;
 }
 
 json::value ServiceCore::health() const {

@@ -12,7 +12,9 @@
 
 #include "engine/pool.h"
 #include "engine/wakeup.h"
+#include "models/default_model.h"
 #include "replay/store.h"
+#include "service/catalog_updates.h"
 #include "service/core_installs.h"
 #include "service/inference_service.h"
 #include "service/model_entry.h"
@@ -35,6 +37,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<void> keep_calls(std::string caller, std::string model, api::ChatMessage message);
   asio::awaitable<json::value> list_models();
   asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id);
+  asio::awaitable<api::ApiResult<ModelName>> default_model();
+  asio::awaitable<json::value> describe_default();
+  asio::awaitable<api::ApiResult<json::value>> pin_default(std::string model);
   json::value health() const;
   json::value ps();
   json::value quarantine();
@@ -44,13 +49,16 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model);
+  asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version);
   asio::awaitable<void> stop();
   bool stopping() const { return stopping_; }
   // No new work, and what runs on the pool ends soon.
   void begin_stop();
   Installs& installs() { return installs_; }
+  CatalogUpdates& catalog_updates() { return catalog_updates_; }
 
  private:
+  friend class CatalogUpdates;
   friend class CoreInstalls;
   // Counts as background work, for which stop() waits, while it lives.
   class Busy {
@@ -80,6 +88,12 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // Returns when a scan that began after the call is done.
   asio::awaitable<void> refresh();
 
+  // Spec 60 section 15: at start, what is settled for the user.
+  asio::awaitable<void> settle_pins();
+  asio::awaitable<Result<>> save_pins();
+  std::vector<models::InstalledChoice> choices() const;  // models that a default may be
+  Result<ModelName> pick_default() const;
+
   KnownModels known() const;
   const models::InstalledModel* installed(std::string_view id) const;
   const models::UnrecognizedModel* unrecognized(std::string_view id) const;
@@ -105,6 +119,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   ServiceParts parts_;
   const ServiceOptions options_;
   const WallTime started_at_;
+  models::Pins pins_;
   models::ModelStore store_;
   engine::EnginePool engines_;
   std::unique_ptr<replay::Store> replay_;  // null until it is open, and where it is not wanted
@@ -135,6 +150,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   int background_ = 0;
   engine::Wakeup background_done_;
   CoreInstalls installs_;
+  CatalogUpdates catalog_updates_;
 };
 
 }  // namespace gezel::service

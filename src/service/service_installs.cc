@@ -7,6 +7,7 @@
 #include "models/ensure.h"
 #include "models/hub.h"
 #include "models/ids.h"
+#include "models/shared_models.h"
 #include "models/updates.h"
 #include "service/core_installs.h"
 #include "service/service_core.h"
@@ -69,7 +70,15 @@ Result<Wanted> look_up(const std::string& model, const InstallParts& parts, cons
   return out;
 }
 
-json::object installed_row(const models::InstalledModel& model, const models::Drift& drift) {
+catalog::License license_of(const models::InstalledModel& model, const catalog::Catalog& catalog) {
+  const auto id = catalog.normalise(model.catalog_id.empty() ? model.id : model.catalog_id);
+  if (!id) return catalog::unknown_license();
+  const auto item = catalog.get(catalog::Kind::chat_model, *id);
+  return item ? catalog::license_of(*item->item) : catalog::unknown_license();
+}
+
+json::object installed_row(const models::InstalledModel& model, const models::Drift& drift,
+                           const catalog::License& license) {
   json::object row{{"id", model.id},
                    {"name", model.name},
                    {"installedAt", model.installed_at},
@@ -80,8 +89,9 @@ json::object installed_row(const models::InstalledModel& model, const models::Dr
                    {"quantization", model.quantization},
                    {"contextWindow", model.context_window},
                    {"chatTemplatePresent", model.chat_template_present},
-                   {"readOnly", false},
-                   {"updateAvailable", drift.update_available}};
+                   {"readOnly", model.read_only},
+                   {"updateAvailable", drift.update_available},
+                   {"license", license_json(license)}};
   const auto put = [&](std::string_view key, const std::string& value) {
     if (!value.empty()) row[key] = value;
   };
@@ -270,6 +280,9 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::install(InstallReque
     co_return std::unexpected(install_error(safe.error()));
   const std::string model = catalog::qualified_id(Backend::llama_cpp, request.id);
   if (auto joined = join(Backend::llama_cpp, request.id)) co_return std::move(*joined);
+  if (const auto* there = core->installed(request.id);
+      there != nullptr && there->read_only && !request.own_copy)
+    co_return std::unexpected(install_error(models::read_only_model(request.id)));
   const ServiceCore::Busy busy(core);
   auto wanted = co_await on_pool(core->parts_.pool, [this, model, projector = request.include_projector] {
     return look_up(model, *parts_, core_.store_, projector, [](Backend, std::string_view) { return false; });
@@ -323,7 +336,8 @@ asio::awaitable<json::value> CoreInstalls::installed() {
     json::array rows, unrecognized;
     for (const auto& model : inventory.installed) {
       rows.push_back(installed_row(
-          model, models::check_update(core_.store_, model, *parts_->catalog, Backend::llama_cpp)));
+          model, models::check_update(core_.store_, model, *parts_->catalog, Backend::llama_cpp),
+          license_of(model, *parts_->catalog)));
     }
     for (const auto& model : inventory.unrecognized) {
       json::object row{{"id", model.id},

@@ -463,7 +463,7 @@ TEST_F(Service, StopEndsEnginesOnceAndRefusesNewWork) {
 
 TEST_F(Service, PinnedDefaultsAnswerForTheirProvider) {
   install("a");
-  options.default_models = {{"llama-cpp", "a"}};
+  options.pins.default_model = {{"llama-cpp", "a"}};
   start();
   EXPECT_TRUE(chat("llama-cpp"));
   EXPECT_TRUE(chat("llama-cpp:"));

@@ -171,11 +171,17 @@ asio::awaitable<void> ServiceCore::verify_loop() {
       if (!stopping_) scan_soon();
     }
     if (stopping_) break;
+    const bool more = co_await on_pool(parts_.pool, [this, go_on = go_on_] {
+      return store_.verify_machine_models([&](Bytes) { return go_on->load(); });
+    });
+    if (stopping_) break;
+    if (more) scan_soon();
   }
   verifying_ = false;
 }
 
 asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text) {
+  if (text == kDefaultModelName && installed(text) == nullptr) co_return co_await default_model();
   if (text.starts_with(kDiscoveredPrefix)) co_return co_await installs_.adopt(std::move(text));
   if (auto meant = installs_.by_alias(text)) co_return std::move(*meant);
   auto name = co_await installed_model(text);
@@ -218,10 +224,12 @@ asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName n
   using Profile = std::optional<json::object>;
   co_return co_await on_pool(
       parts_.pool,
-      [home = options_.home, switches = options_.behaviors, model = std::move(model)]() -> Profile {
+      [home = options_.home, switches = options_.behaviors, catalog = parts_.installs->catalog,
+       model = std::move(model)]() -> Profile {
         const auto metadata = gguf::read_metadata(model.weights);
         if (!metadata) return std::nullopt;
-        auto applied = models::profile_for(models::read_profiles(home), model.id, *metadata);
+        auto applied = models::profile_for(models::read_profiles(home), model.id, *metadata,
+                                           models::catalog_tuning(*catalog, model));
         applied.style.behaviors = prompt::switched(applied.style.behaviors, switches).behaviors;
         return profiles::to_json_object(applied);
       });
@@ -357,6 +365,7 @@ void ServiceCore::begin_stop() {
   go_on_->store(false);
   if (parts_.pressure) parts_.pressure->stop();
   installs_.begin_stop();
+  catalog_updates_.begin_stop();
   prepared_changed_.notify();
 }
 

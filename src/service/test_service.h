@@ -73,8 +73,10 @@ class ServiceTest : public models::testing::StoreTest {
     options.version = "1.2.3";
     const asio::any_io_executor executor = loop.get_executor();
     installs->downloads = installs->questions = executor;
-    installs->catalog = std::make_shared<const catalog::Catalog>(
-        catalog::CatalogOptions{.user_folder = home.path() / "catalog", .bundled = {}});
+    if (!installs->catalog) {
+      installs->catalog = std::make_shared<const catalog::Catalog>(
+          catalog::CatalogOptions{.user_folder = home.path() / "catalog", .bundled = {}});
+    }
     installs->transfers = std::shared_ptr<const downloads::Transfers>(std::shared_ptr<void>(), &transfers);
     service = InferenceService::create(
         ServiceParts{.keep_alive = nullptr,
