@@ -149,6 +149,7 @@ std::optional<Image::Section> Image::parse_sections(ByteSpan bytes, ImageKind ki
           auto window = parse_section(bytes, at, layout, extension, with_values, trouble);
           whole = window && at == bytes.size() && (window->cells > 0) == (section->cells > 0);
           if (whole) {
+            window->order.clear();  // cells keep the order they have: the image comes back byte for byte
             layout_.window = std::move(layout);
             window_ = std::move(*window);
           }
@@ -274,6 +275,7 @@ Result<Checkpoint> parse_checkpoint(ByteSpan bytes, ImageKind kind) {
   const char* trouble = "";
   auto section = image.parse_sections(bytes, ImageKind::plain, trouble);
   if (!section || section->cells == 0) return invalid(section ? "it is empty" : trouble);
+  section->order.clear();
   return Checkpoint{.kind = Checkpoint::Kind::window,
                     .window_tokens = section->cells,
                     .bytes = image.gather(*section, image.layout_.rows, 0, section->cells).bytes};

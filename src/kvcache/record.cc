@@ -225,7 +225,7 @@ Result<RecordHeader> parse_record_header(ByteSpan bytes) {
 }
 
 Result<Part> decode_part(const RecordHeader& header, std::size_t index, const RowLayout& layout,
-                         std::vector<std::byte> bytes) {
+                         Buffer bytes) {
   if (index >= header.parts.size() || header.parts[index].tokens == 0) return invalid("it has no such part");
   const RecordHeader::PartEntry& part = header.parts[index];
   if (part.bytes != bytes.size() || part.bytes != part.tokens * layout.token_bytes())

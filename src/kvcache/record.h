@@ -76,8 +76,7 @@ Result<std::uint32_t> record_header_bytes(std::span<const std::byte> start);
 // Errors: `record-invalid` (no record, another version, a checksum, a field out of range).
 Result<RecordHeader> parse_record_header(std::span<const std::byte> header);
 // One part as the file has it, checked and in the context's layout. Errors: `record-invalid`.
-Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout,
-                         std::vector<std::byte> bytes);
+Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout, Buffer bytes);
 Result<Checkpoint> decode_checkpoint(const RecordHeader& header, std::span<const std::byte> bytes);
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);

@@ -56,8 +56,8 @@ EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
   return record.value_or(EncodedRecord{});
 }
 
-std::vector<std::byte> file_of(const EncodedRecord& record) {
-  std::vector<std::byte> bytes;
+Buffer file_of(const EncodedRecord& record) {
+  Buffer bytes;
   EXPECT_TRUE(write_record(record, [&](std::span<const std::byte> piece) -> Result<> {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
     return {};
@@ -109,7 +109,7 @@ TEST(Record, KeepsMediaKeysWhole) {
 TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
   TestImage shape;
   shape.positions = positions_to(20);
-  std::vector<std::byte> files[2];
+  Buffer files[2];
   RowLayout layouts[2];
   Part parts[2];
   for (const bool transposed : {false, true}) {
