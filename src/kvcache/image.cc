@@ -125,8 +125,9 @@ std::optional<Image::Section> Image::parse_section(ByteSpan bytes, std::size_t& 
   if (!ascending) {
     section.order.resize(section.cells);
     std::iota(section.order.begin(), section.order.end(), 0);
-    std::stable_sort(section.order.begin(), section.order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return load<std::int32_t>(bytes, cell_at(a)) < load<std::int32_t>(bytes, cell_at(b));
+    std::sort(section.order.begin(), section.order.end(), [&](std::uint32_t x, std::uint32_t y) {
+      return std::pair(load<std::int32_t>(bytes, cell_at(x)), x) <
+             std::pair(load<std::int32_t>(bytes, cell_at(y)), y);
     });
   }
   at += reader.at();

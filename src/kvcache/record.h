@@ -67,6 +67,10 @@ struct EncodedRecord {
 // wants it: call it on the I/O thread. Errors: `record-invalid` (rows and header do not fit).
 Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout, std::span<const Piece> rows,
                                     const Checkpoint* checkpoint);
+// The header of a node's record: its range, or for recurrent models its whole path.
+RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprint, Mode mode);
+// What the tree keeps of a record that was written.
+DiskRef disk_ref(const EncodedRecord& record);
 // Hands the file's bytes to `sink` in order.
 Result<> write_record(const EncodedRecord& record,
                       const std::function<Result<>(std::span<const std::byte>)>& sink);

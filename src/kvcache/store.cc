@@ -206,7 +206,7 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
     return std::nullopt;
   }
   if (header->fingerprint != options_.fingerprint || header->own != own ||
-      !std::equal(keys.begin(), keys.end(), header->keys.begin(), header->keys.end()))
+      common_prefix(keys, header->keys) != keys.size())
     return std::nullopt;
   LoadedRecord loaded;
   for (std::size_t i = 0; i < header->parts.size(); ++i) {
