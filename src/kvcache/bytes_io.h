@@ -60,9 +60,10 @@ class ByteReader {
 };
 
 // Appends fields to `out`.
+template <class Bytes>
 class ByteWriter {
  public:
-  explicit ByteWriter(std::vector<std::byte>& out) : out_(out) {}
+  explicit ByteWriter(Bytes& out) : out_(out) {}
   template <class T>
   void write(const T& value) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -71,7 +72,7 @@ class ByteWriter {
   void append(ByteSpan bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
 
  private:
-  std::vector<std::byte>& out_;
+  Bytes& out_;
 };
 
 }  // namespace gezel::kvcache

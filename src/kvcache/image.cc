@@ -125,8 +125,9 @@ std::optional<Image::Section> Image::parse_section(ByteSpan bytes, std::size_t& 
   if (!ascending) {
     section.order.resize(section.cells);
     std::iota(section.order.begin(), section.order.end(), 0);
-    std::stable_sort(section.order.begin(), section.order.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return load<std::int32_t>(bytes, cell_at(a)) < load<std::int32_t>(bytes, cell_at(b));
+    std::sort(section.order.begin(), section.order.end(), [&](std::uint32_t x, std::uint32_t y) {
+      return std::pair(load<std::int32_t>(bytes, cell_at(x)), x) <
+             std::pair(load<std::int32_t>(bytes, cell_at(y)), y);
     });
   }
   at += reader.at();
@@ -149,6 +150,7 @@ std::optional<Image::Section> Image::parse_sections(ByteSpan bytes, ImageKind ki
           auto window = parse_section(bytes, at, layout, extension, with_values, trouble);
           whole = window && at == bytes.size() && (window->cells > 0) == (section->cells > 0);
           if (whole) {
+            window->order.clear();  // cells keep the order they have: the image comes back byte for byte
             layout_.window = std::move(layout);
             window_ = std::move(*window);
           }
@@ -274,6 +276,7 @@ Result<Checkpoint> parse_checkpoint(ByteSpan bytes, ImageKind kind) {
   const char* trouble = "";
   auto section = image.parse_sections(bytes, ImageKind::plain, trouble);
   if (!section || section->cells == 0) return invalid(section ? "it is empty" : trouble);
+  section->order.clear();
   return Checkpoint{.kind = Checkpoint::Kind::window,
                     .window_tokens = section->cells,
                     .bytes = image.gather(*section, image.layout_.rows, 0, section->cells).bytes};

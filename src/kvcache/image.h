@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/pages.h"
 #include "base/result.h"
 
 namespace gezel::kvcache {
@@ -58,7 +59,7 @@ struct ImageLayout {
 // transposed one with runs of `tokens` elements. Size: tokens × RowLayout::token_bytes().
 struct Rows {
   std::uint32_t tokens = 0;
-  std::vector<std::byte> bytes;
+  Buffer bytes;
   std::int32_t position(std::uint32_t token) const;
 };
 // Immutable and shared: by the nodes of a split, by runs that import, by the thread that writes to disk.
@@ -76,7 +77,7 @@ struct Checkpoint {
   };
   Kind kind = Kind::whole;
   std::uint32_t window_tokens = 0;
-  std::vector<std::byte> bytes;
+  Buffer bytes;
 };
 
 // What follows the rows in an image of this model.
@@ -155,8 +156,8 @@ Bytes composed_bytes(const ImageLayout& layout, ImageTarget target, std::uint64_
 Result<Bytes> compose_image(const ImageLayout& layout, ImageTarget target, std::span<const Piece> pieces,
                             const Checkpoint* checkpoint, std::span<std::byte> out);
 // The same for an import with PARTIAL_ONLY: window or state alone.
-Result<std::vector<std::byte>> compose_checkpoint(const ImageLayout& layout, ImageTarget target,
-                                                  const Checkpoint& checkpoint);
+Result<Buffer> compose_checkpoint(const ImageLayout& layout, ImageTarget target,
+                                  const Checkpoint& checkpoint);
 
 // V row by row, whatever the context's own order is: how the disk keeps it, so that flash attention on or off
 // reads the same records.

@@ -201,10 +201,10 @@ Result<Bytes> compose_image(const ImageLayout& layout, ImageTarget target, std::
   return writer.size();
 }
 
-Result<std::vector<std::byte>> compose_checkpoint(const ImageLayout& layout, ImageTarget target,
-                                                  const Checkpoint& checkpoint) {
+Result<Buffer> compose_checkpoint(const ImageLayout& layout, ImageTarget target,
+                                  const Checkpoint& checkpoint) {
   if (checkpoint.kind == Checkpoint::Kind::whole) return checkpoint.bytes;
-  std::vector<std::byte> image;
+  Buffer image;
   ByteWriter header(image);
   header.write(kMagic);
   header.write(target.sequence);

@@ -24,7 +24,7 @@ void round_trip(const Image& image, std::uint32_t at, std::uint32_t streams) {
     pieces.push_back({std::make_shared<const Rows>(std::move(*rows)), 0, to - from});
   }
   const ImageTarget target{streams, 0};
-  std::vector<std::byte> out(composed_bytes(image.layout(), target, tokens, state));
+  gezel::Buffer out(composed_bytes(image.layout(), target, tokens, state));
   const auto size = compose_image(image.layout(), target, pieces, state, out);
   if (image.position(0) != 0) {
     if (size) std::abort();

@@ -25,6 +25,13 @@ Key media_key(const Digest& content, std::string_view preprocessing) {
   return key | Key{1} << 63;
 }
 
+std::uint64_t session_tag(std::string_view session) {
+  const Digest digest = sha256(std::as_bytes(std::span(session)));
+  std::uint64_t tag = 0;
+  std::memcpy(&tag, digest.data(), sizeof(tag));
+  return tag;
+}
+
 std::size_t outside_media(std::span<const Key> keys, std::size_t count) {
   while (count > 0 && count < keys.size() && is_media(keys[count]) && keys[count] == keys[count - 1]) --count;
   return count;

@@ -33,6 +33,9 @@ std::size_t outside_media(std::span<const Key> keys, std::size_t count);
 // How many keys two sequences begin with in common.
 std::size_t common_prefix(std::span<const Key> a, std::span<const Key> b);
 
+// How nodes and records name a session: the beginning of the SHA-256 of its id.
+std::uint64_t session_tag(std::string_view session);
+
 Digest sha256(std::span<const std::byte> bytes);
 std::string hex(std::span<const std::byte> bytes);
 

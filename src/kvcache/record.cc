@@ -134,6 +134,38 @@ Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout
   return record;
 }
 
+RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprint, Mode mode) {
+  RecordHeader header;
+  const Node* node = tree.find(id);
+  if (node == nullptr) return header;
+  const std::vector<Key> path = tree.path_keys(id);
+  header.fingerprint = fingerprint;
+  header.mode = mode;
+  header.start = keeps_rows(mode) ? node->start : 0;
+  header.end = node->end;
+  header.keys.assign(path.begin() + header.start, path.end());
+  header.parent = prefix_hash(node->domain, std::span(path).first(header.start));
+  header.own = prefix_hash(node->domain, path);
+  header.tags = node->tags;
+  header.shared = node->shared;
+  header.pinned = node->pins > 0;
+  header.cls = node->cls;
+  header.position_end = static_cast<std::int32_t>(node->end);
+  if (!node->rows.empty()) {
+    const Piece& last = node->rows.back();
+    header.position_end = last.part->position(last.to - 1) + 1;
+  }
+  return header;
+}
+
+DiskRef disk_ref(const EncodedRecord& record) {
+  return std::make_shared<DiskRecord>(DiskRecord{.id = record.header.own,
+                                                 .start = record.header.start,
+                                                 .end = record.header.end,
+                                                 .bytes = record.bytes(),
+                                                 .checkpoint = record.header.has_checkpoint()});
+}
+
 Result<> write_record(const EncodedRecord& record, const std::function<Result<>(ByteSpan)>& sink) {
   constexpr std::array<std::byte, kAlignment> kPadding{};
   GEZEL_CHECK(sink(record.header_bytes));
@@ -225,7 +257,7 @@ Result<RecordHeader> parse_record_header(ByteSpan bytes) {
 }
 
 Result<Part> decode_part(const RecordHeader& header, std::size_t index, const RowLayout& layout,
-                         std::vector<std::byte> bytes) {
+                         Buffer bytes) {
   if (index >= header.parts.size() || header.parts[index].tokens == 0) return invalid("it has no such part");
   const RecordHeader::PartEntry& part = header.parts[index];
   if (part.bytes != bytes.size() || part.bytes != part.tokens * layout.token_bytes())

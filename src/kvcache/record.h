@@ -67,6 +67,10 @@ struct EncodedRecord {
 // wants it: call it on the I/O thread. Errors: `record-invalid` (rows and header do not fit).
 Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout, std::span<const Piece> rows,
                                     const Checkpoint* checkpoint);
+// The header of a node's record: its range, or for recurrent models its whole path.
+RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprint, Mode mode);
+// What the tree keeps of a record that was written.
+DiskRef disk_ref(const EncodedRecord& record);
 // Hands the file's bytes to `sink` in order.
 Result<> write_record(const EncodedRecord& record,
                       const std::function<Result<>(std::span<const std::byte>)>& sink);
@@ -76,8 +80,7 @@ Result<std::uint32_t> record_header_bytes(std::span<const std::byte> start);
 // Errors: `record-invalid` (no record, another version, a checksum, a field out of range).
 Result<RecordHeader> parse_record_header(std::span<const std::byte> header);
 // One part as the file has it, checked and in the context's layout. Errors: `record-invalid`.
-Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout,
-                         std::vector<std::byte> bytes);
+Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout, Buffer bytes);
 Result<Checkpoint> decode_checkpoint(const RecordHeader& header, std::span<const std::byte> bytes);
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);

@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   layout.keys = {{.type = 1, .row_bytes = 8}};
   for (std::size_t i = 0; i < header->parts.size(); ++i) {
     if (header->parts[i].bytes > 1 << 20) continue;
-    const std::vector<std::byte> payload(header->parts[i].bytes);
+    const gezel::Buffer payload(header->parts[i].bytes);
     (void)decode_part(*header, i, layout, payload);
     (void)decode_checkpoint(*header, payload);
   }

@@ -53,7 +53,7 @@ TEST(Resume, AlwaysComputesTheLastTokenOfAPrompt) {
   EXPECT_EQ(resume.imported, 499U);
   const auto pieces = pieces_of(tree, resume);
   ASSERT_TRUE(pieces);
-  std::vector<std::byte> out(composed_bytes(test_layout(), {1, 0}, 499, nullptr));
+  Buffer out(composed_bytes(test_layout(), {1, 0}, 499, nullptr));
   ASSERT_TRUE(compose_image(test_layout(), {1, 0}, *pieces, nullptr, out));
   EXPECT_EQ(out, test_image(std::span(prompt).first(499)));
 }

@@ -49,8 +49,8 @@ Result<> write_all(int fd, std::span<const std::byte> bytes) {
 }
 
 // Exactly `size` bytes at `offset`; fewer are an error.
-Result<std::vector<std::byte>> read_at(int fd, std::uint64_t offset, std::uint64_t size) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+Result<Buffer> read_at(int fd, std::uint64_t offset, std::uint64_t size) {
+  Buffer bytes(static_cast<std::size_t>(size));
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got =
@@ -206,7 +206,7 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
     return std::nullopt;
   }
   if (header->fingerprint != options_.fingerprint || header->own != own ||
-      !std::equal(keys.begin(), keys.end(), header->keys.begin(), header->keys.end()))
+      common_prefix(keys, header->keys) != keys.size())
     return std::nullopt;
   LoadedRecord loaded;
   for (std::size_t i = 0; i < header->parts.size(); ++i) {

@@ -60,8 +60,8 @@ class Store {
   // Writing is worth a try now.
   bool writable() const;
   // The rows and checkpoint of the record that ends with this prefix hash, in the context's layout; nothing
-  // for a miss. `keys`: of the record's range; another record under the same hash is a miss. A damaged file
-  // is deleted; its leading parts are still given. Touches the file: it was used.
+  // for a miss. `keys`: of the record's range, as far as they are known; other ones under the same hash are a
+  // miss. A damaged file is deleted; its leading parts are still given. Touches the file: it was used.
   std::optional<LoadedRecord> load(const Digest& own, std::span<const Key> keys, const RowLayout& layout);
   bool remove(const Digest& own);
 

@@ -25,6 +25,10 @@ Digest digest(int value) {
   return result;
 }
 
+std::vector<Key> head_of(const std::vector<Key>& keys, std::ptrdiff_t count) {
+  return {keys.begin(), keys.begin() + count};
+}
+
 RecordHeader header_of(const std::vector<Key>& path, std::uint32_t start, Mode mode = Mode::full) {
   RecordHeader header;
   header.fingerprint = digest(1);
@@ -56,8 +60,8 @@ EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
   return record.value_or(EncodedRecord{});
 }
 
-std::vector<std::byte> file_of(const EncodedRecord& record) {
-  std::vector<std::byte> bytes;
+Buffer file_of(const EncodedRecord& record) {
+  Buffer bytes;
   EXPECT_TRUE(write_record(record, [&](std::span<const std::byte> piece) -> Result<> {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
     return {};
@@ -109,7 +113,7 @@ TEST(Record, KeepsMediaKeysWhole) {
 TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
   TestImage shape;
   shape.positions = positions_to(20);
-  std::vector<std::byte> files[2];
+  Buffer files[2];
   RowLayout layouts[2];
   Part parts[2];
   for (const bool transposed : {false, true}) {
@@ -380,6 +384,53 @@ TEST_F(StoreTest, TheIndexBringsATreeBack) {
   for (const Part& part : loaded->parts) rows.push_back({part, 0, part->tokens});
   EXPECT_TRUE(tree.set_rows(tip, rows));
   EXPECT_EQ(check_content(tree), "");
+}
+
+TEST_F(StoreTest, ANodeGoesToDiskAndComesBack) {
+  for (const Mode mode : {Mode::full, Mode::hybrid, Mode::recurrent}) {
+    Tree tree({.mode = mode, .host_budget = kMiB, .disk_budget = kMiB});
+    const auto keys = counted(150, static_cast<Key>(mode) * 1000 + 1);
+    const NodeId id = tree.commit(kTestDomain, keys, 150, Class::user, 0, kNow);
+    absorb_all(tree, id, keys);
+    if (needs_checkpoint(mode)) tree.set_checkpoint(id, std::make_shared<Checkpoint>(test_checkpoint(keys)));
+    Store files = store();
+    const Node* node = tree.find(id);
+    const auto record = encode_record(record_header(tree, id, digest(1), mode), test_layout().rows,
+                                      node->rows, node->checkpoint.get());
+    ASSERT_TRUE(record) << record.error().message;
+    ASSERT_TRUE(files.write(*record));
+    ASSERT_TRUE(tree.set_disk(id, disk_ref(*record)));
+    EXPECT_EQ(tree.used(Tier::disk), fs::file_size(files.file_of(record->header.own)));
+    tree.set_slot(0, kNoNode);
+    tree.set_budget(Tier::host, 0);
+    tree.relieve(Tier::host);
+    ASSERT_FALSE(tree.find(id)->has_host());
+    // The node is split while the record is read.
+    if (keeps_rows(mode))
+      tree.commit(kTestDomain, joined(head_of(keys, 90), counted(9, 70000)), 99, Class::user, 1, kNow);
+    tree.set_budget(Tier::host, kMiB);
+    auto loaded = files.load(record->header.own, keys, test_layout().rows);
+    ASSERT_TRUE(loaded);
+    EXPECT_GT(tree.restore(record->header.own, loaded->parts, std::move(loaded->checkpoint)), 0U);
+    EXPECT_TRUE(tree.find(id)->has_host());
+    EXPECT_EQ(tree.find(id)->checkpoint != nullptr, needs_checkpoint(mode));
+    EXPECT_EQ(check_content(tree), "");
+    EXPECT_EQ(tree.check(), "");
+  }
+}
+
+TEST_F(StoreTest, ADamagedRecordLeavesItsGoodPartsToTheTree) {
+  Tree tree({.mode = Mode::full, .host_budget = kMiB, .disk_budget = kMiB});
+  const auto keys = counted(100);
+  const EncodedRecord record = encoded(keys, 0);  // 40, 30 and 30 tokens
+  ASSERT_TRUE(tree.adopt(kTestDomain, keys, disk_ref(record), Class::user, {}, false, kNow));
+  const std::vector<Part> good(record.parts.begin(), record.parts.begin() + 2);
+  EXPECT_GT(tree.restore(record.header.own, good, std::nullopt), 0U);
+  tree.forget_record(record.header.own);
+  EXPECT_EQ(tree.match(kTestDomain, keys).matched, 70U);
+  EXPECT_EQ(tree.used(Tier::disk), 0U);
+  EXPECT_EQ(check_content(tree), "");
+  EXPECT_EQ(tree.check(), "");
 }
 
 class PruneTest : public testing::Test {

@@ -20,10 +20,10 @@ struct TestImage {
   bool transposed = false, extension = false;
   std::vector<std::int32_t> positions;         // of the cells, in cell order
   std::vector<std::int32_t> window_positions;  // empty: no window section
-  std::vector<std::byte> state;
+  Buffer state;
 
-  std::vector<std::byte> bytes() const {
-    std::vector<std::byte> out;
+  Buffer bytes() const {
+    Buffer out;
     put<std::uint32_t>(out, 0xaf143cd8);
     put(out, sequence);
     section(out, positions, 0);
@@ -33,8 +33,8 @@ struct TestImage {
   }
 
   // The state of recurrent layers at a position.
-  static std::vector<std::byte> recurrent(std::int32_t position, std::uint64_t row_bytes) {
-    std::vector<std::byte> out;
+  static Buffer recurrent(std::int32_t position, std::uint64_t row_bytes) {
+    Buffer out;
     put<std::uint32_t>(out, 1);
     put(out, position);
     put<std::uint32_t>(out, 0);
@@ -54,12 +54,11 @@ struct TestImage {
 
  private:
   template <class T>
-  static void put(std::vector<std::byte>& out, T value) {
+  static void put(Buffer& out, T value) {
     const auto* from = reinterpret_cast<const std::byte*>(&value);
     out.insert(out.end(), from, from + sizeof(T));
   }
-  void section(std::vector<std::byte>& out, const std::vector<std::int32_t>& cells,
-               std::uint64_t salt) const {
+  void section(Buffer& out, const std::vector<std::int32_t>& cells, std::uint64_t salt) const {
     put(out, streams);
     for (std::uint32_t stream = 0; stream < streams; ++stream) {
       if (stream != static_cast<std::uint32_t>(sequence) || cells.empty()) {

@@ -52,15 +52,15 @@ inline Checkpoint test_checkpoint(std::span<const Key> keys) {
 }
 
 // What a context exports for a slot that holds `keys`.
-inline std::vector<std::byte> test_image(std::span<const Key> keys) {
+inline Buffer test_image(std::span<const Key> keys) {
   const std::vector<Piece> pieces = {{test_part(keys, 0), 0, static_cast<std::uint32_t>(keys.size())}};
-  std::vector<std::byte> bytes(composed_bytes(test_layout(), {1, 0}, keys.size(), nullptr));
+  Buffer bytes(composed_bytes(test_layout(), {1, 0}, keys.size(), nullptr));
   EXPECT_TRUE(compose_image(test_layout(), {1, 0}, pieces, nullptr, bytes));
   return bytes;
 }
 
 inline Bytes absorb_all(Tree& tree, NodeId id, std::span<const Key> keys) {
-  const std::vector<std::byte> bytes = test_image(keys);
+  const Buffer bytes = test_image(keys);
   const auto image = Image::parse(bytes, ImageKind::plain);
   EXPECT_TRUE(image);
   return tree.absorb(id, *image, 0);

@@ -7,9 +7,10 @@
 // How it is used, on the decode thread (the I/O thread sees only Parts, Checkpoints and records, which are
 // immutable and shared):
 //   attach   match() the prompt; plan_resume() (resume.h) says where the run starts and what is missing: disk
-//            parts are read on the I/O thread and given back with set_rows(), rows that only a slot holds are
-//            exported first. compose_image() (image.h), one import into the chosen slot, check position_max.
-//            acquire() the resume node for the run's life, touch() it; release() at the run's end.
+//            records are read on the I/O thread (store.h) and given back with restore(), rows that only a
+//            slot holds are exported first. compose_image() (image.h), one import into the chosen slot, check
+//            position_max. acquire() the resume node for the run's life, touch() it; release() at the run's
+//            end.
 //   commit   whenever a run has fed up to a boundary (boundaries.h): commit() makes the node, with the slot
 //   as
 //            its only body. Requests that wait for it (coalesce.h) attach then.
@@ -139,6 +140,10 @@ class Tree {
   bool set_rows(NodeId id, std::vector<Piece> rows);
   bool set_checkpoint(NodeId id, std::shared_ptr<const Checkpoint> checkpoint);
   bool set_disk(NodeId id, DiskRef record);
+  // Gives what was read from a record to the nodes that have it as their body, as far as the budget has room.
+  // `parts`: of the record's beginning; when some are missing at its end (damage), a node may be cut there:
+  // what was read stays, and the rest goes with forget_record(). Returns the bytes kept.
+  Bytes restore(const Digest& record, std::span<const Part> parts, std::optional<Checkpoint> checkpoint);
   // A record that vanished or is damaged: all nodes lose it, and what it alone kept.
   void forget_record(const Digest& record);
   // Keeps what the host lacks on the path to `id` out of an image whose first token is number `first`: rows,
@@ -153,6 +158,8 @@ class Tree {
 
   // --- budgets
   Bytes used(Tier tier) const;
+  // One node's share of them.
+  Bytes bytes(NodeId id, Tier tier) const;
   Bytes budget(Tier tier) const;
   void set_budget(Tier tier, Bytes bytes);  // takes effect with the next relieve()
   struct Dropped {

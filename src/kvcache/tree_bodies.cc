@@ -121,6 +121,54 @@ bool Tree::set_disk(NodeId id, DiskRef record) {
   return true;
 }
 
+Bytes Tree::restore(const Digest& record, std::span<const Part> parts, std::optional<Checkpoint> checkpoint) {
+  std::vector<NodeId> users;
+  for (const auto& [id, node] : state_->nodes) {
+    if (node.disk && node.disk->id == record) users.push_back(id);
+  }
+  std::sort(users.begin(), users.end(), [&](NodeId a, NodeId b) { return find(a)->start < find(b)->start; });
+  for (const NodeId id : users) acquire(id);  // room for one is not made by evicting another
+  Bytes kept = 0;
+  for (const NodeId user : users) {
+    NodeId id = user;
+    const DiskRef ref = find(id)->disk;
+    std::uint32_t held = ref->start;  // where the parts end
+    for (const Part& part : parts) held += part->tokens;
+    const Node* node = find(id);
+    if (state_->rows_mode() && node->rows.empty() && held > node->start) {
+      if (held < node->end) {
+        const auto good = static_cast<std::uint32_t>(outside_media(node->edge, held - node->start));
+        if (good == 0 || state_->options.mode != Mode::full) break;
+        id = state_->split(id, good);
+        node = find(id);
+      }
+      std::vector<Piece> rows;
+      Bytes bytes = 0;
+      std::uint32_t at = ref->start;
+      for (const Part& part : parts) {
+        const std::uint32_t from = std::max(at, node->start), to = std::min(at + part->tokens, node->end);
+        if (from < to) {
+          rows.push_back({part, from - at, to - at});
+          if (!state_->part_uses.contains(part.get())) bytes += part->bytes.size();
+        }
+        at += part->tokens;
+      }
+      if (!make_room(Tier::host, bytes) || !set_rows(id, std::move(rows))) break;
+      kept += bytes;
+    }
+    node = find(id);
+    if (checkpoint && node->end == ref->end && !node->checkpoint) {
+      const Bytes bytes = checkpoint->bytes.size();
+      if (make_room(Tier::host, bytes) &&
+          set_checkpoint(id, std::make_shared<const Checkpoint>(std::move(*checkpoint))))
+        kept += bytes;
+      checkpoint.reset();
+    }
+  }
+  for (const NodeId id : users) release(id);
+  return kept;
+}
+
 void Tree::forget_record(const Digest& record) {
   std::vector<NodeId> users;
   for (auto& [id, node] : state_->nodes) {
@@ -237,6 +285,11 @@ Bytes Tree::State::share_of(const Node& node, Tier tier) const {
   Bytes sum = node.checkpoint ? node.checkpoint->bytes.size() : 0;
   for (const Piece& piece : node.rows) sum += piece.part->bytes.size() * piece.tokens() / piece.part->tokens;
   return sum;
+}
+
+Bytes Tree::bytes(NodeId id, Tier tier) const {
+  const Node* node = find(id);
+  return node == nullptr ? 0 : state_->share_of(*node, tier);
 }
 
 Result<> Tree::pin(NodeId id) {

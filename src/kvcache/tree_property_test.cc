@@ -205,7 +205,7 @@ TEST(TreeProperty, KeepsItsInvariantsUnderEverythingAtOnce) {
       const auto prompt = random_prompt(random);
       const NodeId some = known.empty() ? kNoNode : known[below(random, known.size())];
       const int slot = static_cast<int>(below(random, 3));
-      switch (below(random, 16)) {
+      switch (below(random, 17)) {
         case 0:
         case 1:
         case 2: {
@@ -246,6 +246,25 @@ TEST(TreeProperty, KeepsItsInvariantsUnderEverythingAtOnce) {
                                                       .checkpoint = node->checkpoint != nullptr});
           ASSERT_TRUE(tree.set_disk(id, record));
           disk[hash] = {record, tree.path_keys(id)};
+          break;
+        }
+        case 16: {
+          const Node* node = tree.find(some);
+          if (node == nullptr || !node->disk || !disk.contains(node->disk->id)) break;
+          const OnDisk entry = disk.at(node->disk->id);
+          const DiskRecord& record = *entry.record;
+          std::vector<Part> parts;
+          for (std::uint32_t at = record.start; keeps_rows(mode) && at < record.end; at += 7)
+            parts.push_back(test_part(std::span(entry.keys).first(std::min(at + 7, record.end)), at));
+          const bool damaged = below(random, 4) == 0;
+          if (damaged && !parts.empty()) parts.pop_back();
+          std::optional<Checkpoint> checkpoint;
+          if (record.checkpoint && !damaged) checkpoint = test_checkpoint(entry.keys);
+          tree.restore(record.id, parts, std::move(checkpoint));
+          if (damaged) {
+            disk.erase(record.id);
+            tree.forget_record(record.id);
+          }
           break;
         }
         case 8:

@@ -112,7 +112,7 @@ TEST(Tree, AnImageThatBeginsLaterFillsOnlyWhatTheHostLacks) {
   const NodeId head = tree.commit(kTestDomain, keys, 200, Class::system, 0, kNow);
   absorb_all(tree, head, std::span(keys).first(200));
   const NodeId tip = tree.commit(kTestDomain, keys, 300, Class::user, 0, kNow);
-  std::vector<std::byte> bytes;
+  Buffer bytes;
   {
     // positions 200 to 299 only, as after a removal of the head
     const Part part = test_part(keys, 0);
@@ -120,7 +120,7 @@ TEST(Tree, AnImageThatBeginsLaterFillsOnlyWhatTheHostLacks) {
     bytes.resize(composed_bytes(test_layout(), {1, 0}, 300, nullptr));
     ASSERT_TRUE(compose_image(test_layout(), {1, 0}, whole, nullptr, bytes));
     // header 8, streams 4, cells 4, then 12 bytes per cell, 8 bytes of counts, 12 of the layer
-    std::vector<std::byte> later(bytes.begin(), bytes.begin() + 16);
+    Buffer later(bytes.begin(), bytes.begin() + 16);
     const std::uint32_t cells = 100;
     std::memcpy(later.data() + 12, &cells, 4);
     later.insert(later.end(), bytes.begin() + 16 + 200 * 12, bytes.begin() + 16 + 300 * 12 + 20);
