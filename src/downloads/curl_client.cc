@@ -74,6 +74,7 @@ struct Exchange {
     if (colon == std::string_view::npos) return true;
     const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
     if (same_name(name, "Location")) head.location = value;
+    if (same_name(name, "ETag")) head.etag = value;
     if (same_name(name, "Content-Range")) head.content_range = parse_content_range(value);
     if (same_name(name, "Content-Length")) {
       Bytes length = 0;
@@ -161,8 +162,14 @@ Headers request_headers(const HttpGet& request) {
   list = curl_slist_append(list, "Accept-Encoding: identity");
   if (!request.bearer.empty())
     list = curl_slist_append(list, ("Authorization: Bearer " + request.bearer).c_str());
-  if (request.offset > 0)
+  if (request.length > 0) {
+    list = curl_slist_append(
+        list, fmt::format("Range: bytes={}-{}", request.offset, request.offset + request.length - 1).c_str());
+  } else if (request.offset > 0) {
     list = curl_slist_append(list, fmt::format("Range: bytes={}-", request.offset).c_str());
+  }
+  if (!request.unless_etag.empty())
+    list = curl_slist_append(list, ("If-None-Match: " + request.unless_etag).c_str());
   return {list, &curl_slist_free_all};
 }
 

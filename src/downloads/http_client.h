@@ -17,8 +17,10 @@ namespace gezel::downloads {
 
 struct HttpGet {
   Url url;
-  Bytes offset = 0;    // > 0: only the rest from here is asked for
-  std::string bearer;  // "" = no Authorization
+  Bytes offset = 0;         // > 0: only the rest from here is asked for
+  std::string bearer;       // "" = no Authorization
+  Bytes length = 0;         // > 0: only so many bytes are asked for; a server may send more
+  std::string unless_etag;  // not empty: where the file still has this one, 304 and no body is asked for
 };
 
 class HttpSink {

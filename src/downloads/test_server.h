@@ -67,7 +67,8 @@ class MiddleEntropy final : public Entropy {
 
 struct ServedRequest {
   std::string target, authorization, user_agent;
-  std::optional<Bytes> from;  // of "Range: bytes=<from>-"
+  std::optional<Bytes> from, to;  // of "Range: bytes=<from>-<to>"
+  std::string unless_etag;
 };
 
 struct Reply {
@@ -89,9 +90,10 @@ inline Reply serve(const std::string& content, const ServedRequest& request) {
     out.headers.emplace_back("Content-Range", fmt::format("bytes */{}", content.size()));
   } else {
     out.status = 206;
-    out.body = content.substr(*request.from);
-    out.headers.emplace_back(
-        "Content-Range", fmt::format("bytes {}-{}/{}", *request.from, content.size() - 1, content.size()));
+    const Bytes last = std::min<Bytes>(request.to.value_or(content.size()), content.size() - 1);
+    out.body = content.substr(*request.from, last + 1 - *request.from);
+    out.headers.emplace_back("Content-Range",
+                             fmt::format("bytes {}-{}/{}", *request.from, last, content.size()));
   }
   return out;
 }
@@ -163,7 +165,12 @@ class TestServer {
     served.authorization = std::string(request[http::field::authorization]);
     served.user_agent = std::string(request[http::field::user_agent]);
     const std::string range(request[http::field::range]);
-    if (range.starts_with("bytes=")) served.from = std::stoull(range.substr(6));
+    served.unless_etag = std::string(request[http::field::if_none_match]);
+    if (range.starts_with("bytes=")) {
+      served.from = std::stoull(range.substr(6));
+      const std::string to = range.substr(range.find('-') + 1);
+      if (!to.empty()) served.to = std::stoull(to);
+    }
     {
       const std::lock_guard lock(mutex_);
       requests_.push_back(served);
