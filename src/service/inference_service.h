@@ -18,6 +18,7 @@
 #include "api/error.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "downloads/cancellation.h"
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
 #include "service/install_settings.h"
@@ -47,6 +48,14 @@ struct ServiceOptions {
   std::vector<std::string> excluded_buffer_types;     // failed the engine's self-test on this machine
   std::map<std::string, std::string> default_models;  // pinned: provider -> model
   InstallSettings installs;
+};
+
+struct PlanRequest {
+  std::string model;
+  engine::MemoryWish wish;
+  // Whether "hf:..." and addresses may be named: whoever may, decides whom the service asks.
+  bool allow_network_names = false;
+  std::shared_ptr<downloads::Cancellation> cancelled;  // null: nobody gives up
 };
 
 struct ServiceParts;
@@ -85,11 +94,12 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> import_model(
       json::object request) = 0;  // spec 60 section 17.1
-  // Bodies of GET /v1/memory, and of GET /v1/memory/plan for an installed model; unset wishes are the
-  // service's own choice.
+  // Bodies of GET /v1/memory, and of GET /v1/memory/plan: for an installed model, one of the catalog,
+  // "hf:..." or the address of a file, of which then the header is read and nothing downloaded. Unset wishes
+  // are the service's own choice. Errors beyond those of model names: `missing_scope:ui`, `too_many_plans`,
+  // those of read_remote_header().
   virtual json::value memory() = 0;
-  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
-                                                                   engine::MemoryWish wish) = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
 

@@ -24,7 +24,7 @@ struct InstallWorld {
   downloads::RealWaiter waiter;
   downloads::Transfers transfers;
   asio::thread_pool downloads{kDownloadThreads};
-  asio::thread_pool questions{1};
+  asio::thread_pool questions{1}, headers{1};
 };
 
 #if defined(__APPLE__)
@@ -101,6 +101,7 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   out->keep_alive = world;
   out->downloads = world->downloads.get_executor();
   out->questions = world->questions.get_executor();
+  out->headers = world->headers.get_executor();
   catalog::CatalogOptions options{.user_folder = home / "catalog",
                                   .override_folder = settings.catalog_override};
   options.service.ignore_floors = settings.ignore_catalog_floors;
@@ -121,6 +122,7 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   }
   // The shared world must not be destroyed by one of its own threads, so this is called before it goes.
   out->drain = [world = world.get()] {
+    world->headers.join();
     world->questions.join();
     world->downloads.join();
   };
