@@ -330,14 +330,27 @@ class Bench:
         print(f"start      /health after {statistics.median(times):.0f} ms (limit 100), "
               f"{statistics.median(sizes):.1f} MiB resident (limit 30)", flush=True)
 
+    def header(self):
+        """What one reading of a model file's header takes, with a vocabulary of more than 100,000 tokens."""
+        output = subprocess.run([self.options.header_bench, "--benchmark_repetitions=15", "--benchmark_min_time=0.1",
+                                 "--benchmark_format=json"], check=True, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL,
+                                env=dict(os.environ, GEZEL_HEADER_FILE=self.options.vocabulary)).stdout
+        for entry in json.loads(output)["benchmarks"]:
+            if entry.get("aggregate_name") == "median":
+                print(f"header     {entry['label']}: {entry['real_time'] / 1e6:.2f} ms (limit 5), of which "
+                      f"{entry['cpu_time'] / 1e6:.2f} ms on a processor", flush=True)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gezel", required=True)
     parser.add_argument("--peers", required=True)
     parser.add_argument("--models", required=True)
+    parser.add_argument("--header-bench", required=True, help="gguf_bench, which reads headers")
+    parser.add_argument("--vocabulary", required=True, help="a GGUF file with more than 100,000 tokens")
     parser.add_argument("--rounds", type=int, default=3)
-    scenarios = ["start", "worker", "single", "eight", "mixed", "schema"]
+    scenarios = ["start", "header", "worker", "single", "eight", "mixed", "schema"]
     parser.add_argument("scenario", nargs="*", default=scenarios, help=f"of {', '.join(scenarios)}")
     options = parser.parse_args()
     bench = Bench(options)

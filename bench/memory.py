@@ -1,22 +1,69 @@
-"""What a dry run predicts and what a worker then holds, over contexts and slots; one row each.
+"""What a plan promises and what a worker then holds, over contexts and slots; one row each.
 
-A worker is asked twice: to measure without allocating, and to load and answer prompts that fill the window of every
-slot. `held` is the anonymous and shared memory of the process afterwards, `file` what the kernel may take back.
+The service is asked for its plan (GET /v1/memory/plan), which a dry run of a worker stands behind. Another worker loads the
+model and answers prompts that fill the window of every slot. `held` is the anonymous and shared memory of the process
+afterwards, `file` what the kernel may take back.
 """
 
 import argparse
 import itertools
 import json
+import os
 import pathlib
+import shutil
+import signal
 import socket
 import struct
 import subprocess
 import sys
+import tempfile
+import time
+import urllib.request
 
 MIB = 1 << 20
 FRAMES = {"hello": 1, "load": 2, "generate": 3, "ready": 67, "done": 71, "failed": 72}
-PARTS = ("weights", "repack", "kv", "compute", "host")
-EXTRA = 4 * MIB  # kProcessExtra of src/engine_llama/dry_run.h
+
+
+class Service:
+    """A daemon with all models and one type of cache; it plans and loads nothing."""
+
+    def __init__(self, options, kv_type):
+        self.home = pathlib.Path(tempfile.mkdtemp(prefix="gezel-bench-"))
+        self.env = dict(os.environ, GEZEL_HOME=str(self.home))
+        for model in options.models:
+            subprocess.run([options.gezel, "import", model, "--id", self.id_of(model)], env=self.env, check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            [options.gezel, "serve", "--port", "0", "--kv-type", kv_type, "--threads", str(options.threads)],
+            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        port = self.home / "runtime/port"
+        while not port.exists():
+            if self.process.poll() is not None:
+                sys.exit(f"gezel serve ended with {self.process.returncode}")
+            time.sleep(0.02)
+        self.port = int(port.read_text())
+        self.key = subprocess.run([options.gezel, "key"], env=self.env, check=True, text=True,
+                                  capture_output=True).stdout.split()[-1]
+
+    @staticmethod
+    def id_of(model):
+        return model.stem.lower().replace("_", "-")
+
+    def promised(self, model, context, slots):
+        """The bytes of the plan for exactly this shape."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/v1/memory/plan?model={self.id_of(model)}&context={context}&slots={slots}",
+            headers={"Authorization": f"Bearer {self.key}"})
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            plan = json.load(reply)
+        if (plan["context"], plan["slots"], plan["estimated"]) != (context, slots, False):
+            sys.exit(f"{model.name}: no measured plan for {slots} slots of {context} tokens: {plan['summary']}")
+        return plan["bytes"]["total"]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        shutil.rmtree(self.home, ignore_errors=True)
 
 
 class Worker:
@@ -53,20 +100,17 @@ class Worker:
         self.process.wait()
 
 
-def row(options, protocol, model, context, slots, kv_type):
+def row(options, service, protocol, model, context, slots, kv_type):
+    predicted = service.promised(model, context, slots)
     load = {"model_path": str(model), "files": [str(model)], "slots": slots, "ctx_per_slot": context,
             "threads": options.threads, "kv_type": kv_type}
-    worker = Worker(options.engine, protocol)
-    worker.send("load", {**load, "dry_run": True})
-    kind, ready = worker.wait_for("ready")
-    worker.close()
-    if kind != FRAMES["ready"]:
-        sys.exit(f"{model.name}: {ready['message']}")
-    predicted = sum(ready["bytes"][part] for part in PARTS) + EXTRA
-
+    if kv_type != "f16":
+        load["flash_attn"] = True  # as the service loads it
     worker = Worker(options.engine, protocol)
     worker.send("load", load)
-    worker.wait_for("ready")
+    kind, ready = worker.wait_for("ready")
+    if kind != FRAMES["ready"]:
+        sys.exit(f"{model.name}: {ready['message']}")
     words = "word " * (context - 60)
     for slot in range(slots):
         message = {"role": "user", "content": [{"kind": "text", "text": words}]}
@@ -80,8 +124,24 @@ def row(options, protocol, model, context, slots, kv_type):
     return predicted, held, file
 
 
+def rows(options, services, protocol):
+    worst = 0.0
+    for model in options.models:
+        for context in options.contexts:
+            for slots, kv_type in itertools.product(options.slots, options.kv_types):
+                if context * slots > options.most_tokens:
+                    continue
+                predicted, held, file = row(options, services[kv_type], protocol, model, context, slots, kv_type)
+                off = predicted / held - 1
+                worst = max(worst, abs(off))
+                print(f"{model.stem[:28]:28} {context:7} {slots:5} {kv_type:5} {predicted / MIB:6.1f} MiB "
+                      f"{held / MIB:4.0f} MiB {file / MIB:3.0f} MiB {100 * off:+6.1f}%", flush=True)
+    return worst
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gezel", required=True)
     parser.add_argument("--engine", required=True)
     parser.add_argument("--contexts", type=int, nargs="+", default=[512, 2048, 8192])
     parser.add_argument("--slots", type=int, nargs="+", default=[1, 2, 4, 8])
@@ -92,17 +152,12 @@ def main():
     options = parser.parse_args()
     version = json.loads(subprocess.run([options.engine, "--version", "--json"], capture_output=True, check=True).stdout)
     print(f"{'model':28} {'context':>7} {'slots':>5} {'cache':5} {'predicted':>10} {'held':>8} {'file':>7} {'off by':>7}")
-    worst = 0.0
-    for model in options.models:
-        for context in options.contexts:
-            for slots, kv_type in itertools.product(options.slots, options.kv_types):
-                if context * slots > options.most_tokens:
-                    continue
-                predicted, held, file = row(options, version["protocol"], model, context, slots, kv_type)
-                off = predicted / held - 1
-                worst = max(worst, abs(off))
-                print(f"{model.stem[:28]:28} {context:7} {slots:5} {kv_type:5} {predicted / MIB:6.1f} MiB "
-                      f"{held / MIB:4.0f} MiB {file / MIB:3.0f} MiB {100 * off:+6.1f}%", flush=True)
+    services = {kv_type: Service(options, kv_type) for kv_type in options.kv_types}
+    try:
+        worst = rows(options, services, version["protocol"])
+    finally:
+        for service in services.values():
+            service.stop()
     print(f"worst: {100 * worst:.1f} %")
     sys.exit(0 if worst <= 0.05 else 1)
 

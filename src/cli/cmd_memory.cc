@@ -93,6 +93,35 @@ int run_memory(Environment& env, const Arguments& arguments) {
   return kOk;
 }
 
+// The header of a model that is not here may come from a slow host.
+Result<json::value> ask_for_plan(const Environment& env, const DaemonClient& client,
+                                 const std::string& target, const std::string& model) {
+  constexpr Millis kLongest{120'000}, kSoon{400};
+  StatusLine status(env);
+  return client.get(target, kLongest, [&](Millis waited) {
+    if (waited > kSoon)
+      status.show(fmt::format("looking at {} … {} s", terminal_text(model), waited.count() / 1'000));
+  });
+}
+
+// Where the figures of a model that is not here come from.
+void print_source(const Environment& env, const json::object& plan, std::string_view model) {
+  const std::string source = string_or(plan, "source");
+  if (source.empty() || source == "installed") return;
+  const Bytes read = bytes_or_0(plan, "header_bytes_read"), size = bytes_or_0(plan, "download_bytes");
+  std::string text = "nothing was downloaded: ";
+  if (source == "catalog") {
+    text += "the figures are the catalog's, because " + string_or(plan, "note");
+  } else if (read > 0) {
+    text += fmt::format("only the file's header was read ({} of {})", format_bytes(read), format_bytes(size));
+  } else {
+    text += fmt::format("the header of these {} was read before", format_bytes(size));
+  }
+  if (model.find("://") == std::string_view::npos)
+    text += fmt::format("; get the model with `gezel pull {}`", model);
+  print_note(env, terminal_text(text));
+}
+
 int run_fit(Environment& env, const Arguments& arguments) {
   const Interrupt interrupt;
   const auto client = DaemonClient::connect_or_start(env);
@@ -100,7 +129,7 @@ int run_fit(Environment& env, const Arguments& arguments) {
   std::string target = "/v1/memory/plan?model=" + downloads::percent_encoded(arguments.text("MODEL"));
   if (const auto context = arguments.integer("--ctx")) target += fmt::format("&context={}", *context);
   if (const auto slots = arguments.integer("--slots")) target += fmt::format("&slots={}", *slots);
-  const auto reply = client->get(target);
+  const auto reply = ask_for_plan(env, *client, target, arguments.text("MODEL"));
   if (!reply) return print_error(env, reply.error());
   if (arguments.has("--json")) {
     *env.out << to_json(*reply) << '\n' << std::flush;
@@ -120,6 +149,7 @@ int run_fit(Environment& env, const Arguments& arguments) {
     add_row(rows, "together", total, total);
     print_rows(env, rows);
   }
+  print_source(env, plan, arguments.text("MODEL"));
   return string_or(plan, "decision") == "no" ? kFailure : kOk;
 }
 
@@ -142,11 +172,14 @@ constexpr Command kFit{.name = "fit",
                        .summary = "say whether a model fits, with which window, and why",
                        .description =
                            "Plans a load without making it: the answer is what the next request would get. "
-                           "Exit code 1 when it does not "
-                           "fit.",
+                           "Of a model that is not "
+                           "installed only the file's header is read, from the catalog's host, the hub (hf:) "
+                           "or an https address. Exit "
+                           "code 1 when it does not fit.",
                        .examples =
                            "gezel fit smollm2-135m-instruct  # the longest window that fits\n"
-                           "gezel fit gemma3-270m --ctx 32768 --slots 2  # what that would take",
+                           "gezel fit gemma3-270m --ctx 32768 --slots 2  # what that would take\n"
+                           "gezel fit hf:unsloth/Qwen3-0.6B-GGUF:Q4_K_M  # before anything is downloaded",
                        .positionals = kFitPositionals,
                        .flags = kFitFlags,
                        .run = run_fit};

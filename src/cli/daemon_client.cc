@@ -173,8 +173,9 @@ Result<json::value> DaemonClient::ask(const HttpRequest& request, const StreamHo
   return std::move(*value);
 }
 
-Result<json::value> DaemonClient::get(const std::string& target) const {
-  return ask({.target = target}, {});
+Result<json::value> DaemonClient::get(const std::string& target, Millis silence,
+                                      const std::function<void(Millis)>& on_wait) const {
+  return ask({.target = target, .silence = silence}, {{}, on_wait});
 }
 
 Result<json::value> DaemonClient::post(const std::string& target, const json::object& body, Millis silence,

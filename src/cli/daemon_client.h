@@ -22,8 +22,9 @@ class DaemonClient {
   // until it answers. Errors: `daemon_start_failed` with the end of its log.
   static Result<DaemonClient> connect_or_start(const Environment& env);
 
-  Result<json::value> get(const std::string& target) const;
   // `silence`: longest wait for the reply, 0 = for ever. `on_wait` as in StreamHooks.
+  Result<json::value> get(const std::string& target, Millis silence = Millis(30'000),
+                          const std::function<void(Millis)>& on_wait = {}) const;
   Result<json::value> post(const std::string& target, const json::object& body,
                            Millis silence = Millis(60'000),
                            const std::function<void(Millis)>& on_wait = {}) const;

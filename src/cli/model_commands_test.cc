@@ -167,6 +167,47 @@ TEST(Pull, UpdateAsksTheManagementRoute) {
   EXPECT_EQ(world.run({"pull", "hf:org/repo", "--update"}), kUsage);
 }
 
+// A daemon whose every plan is this one.
+FakeDaemon::Answer planning(std::string plan) {
+  return [plan = std::move(plan)](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(200, plan)};
+  };
+}
+
+TEST(Fit, SaysWhatWasReadOfAModelThatIsNotHere) {
+  FakeDaemon daemon(planning(R"({"decision":"fits","summary":"It fits.","source":"header",
+      "bytes":{"weights":4194304,"kv":1048576,"total":5242880},
+      "header_bytes_read":524288,"download_bytes":4194304})"));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"fit", "hf:org/repo:Q4_K_M", "--ctx", "4096"}), kOk);
+  EXPECT_EQ(daemon.seen().back().target, "/v1/memory/plan?model=hf%3Aorg%2Frepo%3AQ4_K_M&context=4096");
+  EXPECT_THAT(world.out.str(), AllOf(HasSubstr("It fits."), HasSubstr("weights"), HasSubstr("█")));
+  EXPECT_THAT(
+      world.err.str(),
+      AllOf(HasSubstr("nothing was downloaded: only the file's header was read (512.0 KiB of 4.0 MiB)"),
+            HasSubstr("`gezel pull hf:org/repo:Q4_K_M`")));
+}
+
+TEST(Fit, SaysWhenTheFiguresAreTheCatalogs) {
+  FakeDaemon daemon(planning(R"({"decision":"no","summary":"It does not fit.","source":"catalog",
+      "note":"the host hub.example cannot be found"})"));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"fit", "m"}), kFailure);
+  EXPECT_THAT(world.err.str(),
+              HasSubstr("the figures are the catalog's, because the host hub.example cannot be found"));
+}
+
+TEST(Fit, SaysNothingOfTheKindForAnInstalledModel) {
+  FakeDaemon daemon(planning(R"({"decision":"fits","summary":"It fits.","source":"installed"})"));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"fit", "m"}), kOk);
+  EXPECT_EQ(world.err.str(), "");
+}
+
 TEST(Models, AvailableIsATableWithTheRecommendedMarked) {
   FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
     if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};

@@ -74,6 +74,7 @@ struct Exchange {
     if (colon == std::string_view::npos) return true;
     const std::string_view name = line.substr(0, colon), value = trimmed(line.substr(colon + 1));
     if (same_name(name, "Location")) head.location = value;
+    if (same_name(name, "ETag")) head.etag = value;
     if (same_name(name, "Content-Range")) head.content_range = parse_content_range(value);
     if (same_name(name, "X-Xet-Hash")) head.xet_hash = value;
     if (same_name(name, "Link")) head.link += fmt::format("{}{}", head.link.empty() ? "" : ", ", value);

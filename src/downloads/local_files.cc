@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -33,17 +34,21 @@ Result<> LocalFiles::get(const HttpGet& request, HttpSink& sink, const Cancellat
     sink.on_head(head);
     return {};
   }
-  head.status = request.offset > 0 ? 206 : 200;
-  head.content_length = size - request.offset;
-  if (request.offset > 0) head.content_range = ContentRange{request.offset, size - 1, size};
+  const Bytes rest = size - request.offset;
+  Bytes left = request.length > 0 ? std::min<Bytes>(request.length, rest) : rest;
+  const bool part = request.offset > 0 || left < rest;
+  head.status = part ? 206 : 200;
+  head.content_length = left;
+  if (part) head.content_range = ContentRange{request.offset, request.offset + left - 1, size};
   if (!sink.on_head(head)) return {};
   file.seekg(static_cast<std::streamoff>(request.offset));
   std::vector<char> buffer(kReadBytes);
   while (!cancellation.cancelled()) {
-    file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    file.read(buffer.data(), static_cast<std::streamsize>(std::min<Bytes>(buffer.size(), left)));
     const auto got = static_cast<std::size_t>(file.gcount());
     if (got > 0) GEZEL_CHECK(sink.on_body({buffer.data(), got}));
-    if (file.eof()) return {};
+    left -= got;
+    if (file.eof() || left == 0) return {};
     if (!file)
       return fail(ErrorKind::unavailable, "dropped",
                   fmt::format("{} cannot be read any further", path.string()));

@@ -19,7 +19,7 @@ std::optional<ContentRange> parse_content_range(std::string_view text);
 
 struct ResponseHead {
   int status = 0;
-  std::string location;
+  std::string location, etag;
   std::optional<ContentRange> content_range;
   std::optional<Bytes> content_length;
   std::string link;      // all Link headers, with commas between

@@ -9,70 +9,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "downloads/attempt.h"
 #include "downloads/partial_file.h"
 #include "downloads/sha256.h"
 #include "downloads/xet_transfer.h"
 
 namespace gezel::downloads {
 namespace {
-
-// How an attempt ended; no error: complete.
-struct Attempt {
-  std::optional<Error> error;
-  bool again = false;  // it may go better next time
-};
-
-Attempt stopped(Error error, bool again) {
-  return {std::move(error), again};
-}
-
-// Where a body goes, and what the heads said.
-class Target : public HttpSink {
- public:
-  bool on_head(const ResponseHead& head) override {
-    decision_ = decide(head, offset());
-    location_ = head.location;
-    return accept();
-  }
-  const Decision& decision() const { return decision_; }
-  const std::string& location() const { return location_; }
-
-  virtual Bytes offset() const = 0;  // to ask from
-  // The answer ended, or broke off with `broken`.
-  virtual Attempt finish(std::optional<Error> broken) = 0;
-
- protected:
-  virtual bool accept() = 0;  // takes the body of the last head
-  Decision decision_;
-
- private:
-  std::string location_;
-};
-
-Attempt follow(HttpClient& client, const std::string& address, const AccessToken& token, Target& target,
-               const Cancellation& cancellation) {
-  auto url = parse_source(address);
-  if (!url) return stopped(std::move(url).error(), false);
-  bool trusted = !token.value.empty() && url->origin() == token.origin;
-  for (int redirects = 0;; ++redirects) {
-    auto got =
-        client.get({*url, target.offset(), trusted ? token.value : std::string()}, target, cancellation);
-    if (!got) return target.finish(std::move(got).error());
-    if (target.decision().action != Action::redirect) return target.finish({});
-    if (redirects == kMaxRedirects) {
-      return stopped({ErrorKind::unavailable,
-                      "too_many_redirects",
-                      fmt::format("the host redirects more than {} times", kMaxRedirects),
-                      {}},
-                     false);
-    }
-    auto next = resolve_redirect(*url, target.location());
-    if (!next) return stopped(std::move(next).error(), false);
-    // Once another host came into play the token is not shown again, wherever the chain leads.
-    trusted = trusted && next->origin() == token.origin;
-    url = std::move(next);
-  }
-}
 
 class FileTarget final : public Target, public xet::FileSink {
  public:
@@ -254,11 +197,6 @@ class TextTarget final : public Target {
   std::string text_, link_;
 };
 
-Error after(Error reason, int attempts) {
-  if (attempts > 1) reason.message += fmt::format(" (after {} attempts)", attempts);
-  return reason;
-}
-
 }  // namespace
 
 Transfers::Transfers(HttpClient& client, Waiter& waiter, Entropy& entropy, RetryRules rules)
@@ -275,9 +213,9 @@ Result<Transferred> Transfers::fetch(const FileRequest& request, const TransferE
       attempt = from_storage(client_, waiter_, *stored, request.token, target, cancellation);
     if (!attempt.error) return target.result();
     if (cancellation.cancelled() || !attempt.again)
-      return std::unexpected(after(*attempt.error, budget.attempts() + 1));
+      return std::unexpected(after_attempts(*attempt.error, budget.attempts() + 1));
     const auto delay = budget.failed(target.high_water());
-    if (!delay) return std::unexpected(after(*attempt.error, budget.attempts()));
+    if (!delay) return std::unexpected(after_attempts(*attempt.error, budget.attempts()));
     if (events.retrying)
       events.retrying({budget.attempts() + 1, budget.most_attempts(), *delay, *attempt.error});
     if (!waiter_.wait(*delay, cancellation))
@@ -300,9 +238,9 @@ Result<Page> Transfers::fetch_page(const std::string& url, Bytes limit, const Ac
   while (true) {
     auto attempt = follow(client_, url, token, target, cancellation);
     if (!attempt.error) return Page{target.take(), target.link()};
-    if (!attempt.again) return std::unexpected(after(*attempt.error, budget.attempts() + 1));
+    if (!attempt.again) return std::unexpected(after_attempts(*attempt.error, budget.attempts() + 1));
     const auto delay = budget.failed(0);
-    if (!delay) return std::unexpected(after(*attempt.error, budget.attempts()));
+    if (!delay) return std::unexpected(after_attempts(*attempt.error, budget.attempts()));
     if (!waiter_.wait(*delay, cancellation))
       return fail(ErrorKind::cancelled, "cancelled", "the request was cancelled");
   }

@@ -55,6 +55,26 @@ struct Page {
   std::string link;  // Link headers of the answer (link_target())
 };
 
+// The beginning of a file, as much of it as its reader needs (prefix.cc).
+struct PrefixRequest {
+  std::string url;
+  Bytes first_bytes = 256 * kKiB;  // looked at first; each next look has twice as many
+  Bytes most_bytes = 32 * kMiB;
+  Bytes expected_bytes = 0;  // of the whole file, for a host that does not say; 0 = unknown
+  AccessToken token;
+  std::string unless_etag;  // of an earlier answer: a file that still has it is not read again
+};
+
+// Whether what is here of the file is enough; `file_bytes` is the size of all of it.
+using PrefixReader = std::function<bool(std::string_view beginning, Bytes file_bytes)>;
+
+struct Prefix {
+  Bytes file_bytes = 0;    // of the whole file
+  Bytes read_bytes = 0;    // that came from the host
+  std::string etag;        // "" = the host gives none
+  bool unchanged = false;  // it still has `unless_etag`; nothing was read
+};
+
 class Transfers {
  public:
   Transfers(HttpClient& client, Waiter& waiter, Entropy& entropy, RetryRules rules = {});
@@ -64,6 +84,12 @@ class Transfers {
   // attempts.
   Result<Transferred> fetch(const FileRequest& request, const TransferEvents& events,
                             const Cancellation& cancellation) const;
+
+  // By ranges; of a host that knows none from the start, as far as it is needed. `enough` is asked again and
+  // again, and for the last time with the whole file. Errors: as fetch(); `header_too_large` when it wants
+  // more than `most_bytes`, `unknown_size`.
+  Result<Prefix> fetch_prefix(const PrefixRequest& request, const PrefixReader& enough,
+                              const Cancellation& cancellation) const;
 
   // A small document. Error `too_large` beyond `limit`.
   Result<std::string> fetch_text(const std::string& url, Bytes limit, const AccessToken& token,

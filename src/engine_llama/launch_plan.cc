@@ -10,11 +10,24 @@
 #include "system/memory.h"
 
 namespace gezel::engine_llama {
+
+capacity::LaunchSettings launch_settings(const EmbeddedOptions& options) {
+  capacity::LaunchSettings out;
+  // Calibration will choose; until then what was asked for.
+  out.kv_type = options.kv_type.value_or(capacity::KvType::f16);
+  out.swa_full = false;
+  out.micro_batch = protocol::kMicroBatchTokens;
+  out.slots = options.slots;
+  // A person's own word counts even below what this machine usually grants.
+  out.context.model_override = options.context;
+  return out;
+}
+
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
-  return [self_test = std::move(self_test), excluded = options.excluded_buffer_types, slots = options.slots,
-          context = options.context, threads = options.threads, behaviors = options.behaviors,
-          kv_type = options.kv_type.value_or(capacity::KvType::f16),
-          home = options.home, catalog = options.catalog](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+  return [self_test = std::move(self_test), excluded = options.excluded_buffer_types,
+          settings = launch_settings(options), threads = options.threads, behaviors = options.behaviors,
+          home = options.home, catalog = options.catalog](
+             const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
       if (is_about_reading(metadata.error()))
@@ -26,13 +39,7 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     input.model = capacity::model_facts(*metadata);
     input.model.id = model.id;
     input.model.weights = model.size_bytes;
-    // Calibration will choose; until then what was asked for.
-    input.settings.kv_type = kv_type;
-    input.settings.swa_full = false;
-    input.settings.micro_batch = protocol::kMicroBatchTokens;
-    input.settings.slots = slots;
-    // A person's own word counts even below what this machine usually grants.
-    input.settings.context.model_override = context;
+    input.settings = settings;
     out.capacity = std::move(input);
     out.threads = threads.value_or(system::read_cpu().available);
     out.available_bytes = system::read_memory().available;

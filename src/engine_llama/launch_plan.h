@@ -30,6 +30,9 @@ struct LaunchPlan {
   profiles::Applied profile;                       // what holds for this model
 };
 
+// What is asked of every model of this engine, whether it is here or not.
+capacity::LaunchSettings launch_settings(const EmbeddedOptions& options);
+
 // Called on a pool thread, once per start.
 using Planner = std::function<engine::EngineResult<LaunchPlan>(const models::InstalledModel&)>;
 // Asked once per plan for what failed the engine's self-test; see self_test_record.h.

@@ -276,7 +276,9 @@ class HeaderParser {
       if (key == kTokens) out_.vocabulary_tokens = count;
       std::string ignored;
       for (std::uint64_t i = 0; i < count; ++i) {
-        GEZEL_CHECK(read_string(ignored, limits_.string_bytes, key_text_, false));
+        i += reader_.skip_buffered_strings(count - i, limits_.string_bytes);
+        // One that crosses the end of what is buffered, or is wrong.
+        if (i < count) GEZEL_CHECK(read_string(ignored, limits_.string_bytes, key_text_, false));
       }
       return {};
     }

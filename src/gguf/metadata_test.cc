@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/test_folder.h"
+#include "gguf/reader.h"
 #include "gguf/test_file.h"
 
 namespace gezel::gguf {
@@ -362,6 +363,17 @@ TEST(GgufPrefix, AHeaderIsReadFromTheBeginningOfAFile) {
   EXPECT_EQ(m->geometry.block_count, 2u);
   EXPECT_EQ(m->tensor_sizes.non_expert_bytes, 4096u);
   EXPECT_EQ(m->file_size_bytes, bytes.size());
+}
+
+TEST(GgufPrefix, WhatIsHereIsReadInPiecesAsLargeAsPossible) {
+  TestFile file = llama();
+  file.texts("tokenizer.ggml.tokens", 50'000, "a token").tensor("blk.0.ffn_up.weight", 4096);
+  const std::string bytes = file.bytes(), header = file.header();
+  PrefixSource source(header, bytes.size());
+  const auto m = read_metadata(source, "m.gguf");
+  ASSERT_TRUE(m) << m.error().message;
+  EXPECT_EQ(m->vocabulary_tokens, 50'000u);
+  EXPECT_LE(m->read_operations, header.size() / kReadAheadBytes + 1);
 }
 
 // --- split models

@@ -26,6 +26,10 @@ class Reader {
 
   bool read(char* out, std::size_t size);
   bool skip(Bytes size);
+  // Skips length-prefixed strings of at most `longest` bytes, as many of `count` as lie whole in the
+  // read-ahead window, and returns how many that were. It stops before one that does not; read() and skip()
+  // say why.
+  std::uint64_t skip_buffered_strings(std::uint64_t count, Bytes longest);
 
   // An integer or IEEE float as it lies in the file.
   template <class T>

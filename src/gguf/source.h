@@ -2,6 +2,7 @@
 //
 // Where the bytes of a model file come from: a file, or memory in tests and fuzzing.
 #pragma once
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -16,6 +17,8 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
   virtual Bytes size() const = 0;
+  // How many bytes from the beginning can be read now.
+  virtual Bytes available() const { return size(); }
   // Fills `out` with the bytes at `offset`. Callers stay inside size(); false means that reading failed.
   virtual bool read_at(Bytes offset, std::span<char> out) = 0;
 };
@@ -37,6 +40,7 @@ class PrefixSource final : public ByteSource {
   PrefixSource(std::string_view beginning, Bytes file_size)
       : beginning_(beginning), file_size_(file_size) {}  // not copied
   Bytes size() const override { return file_size_; }
+  Bytes available() const override { return std::min<Bytes>(beginning_.size(), file_size_); }
   bool read_at(Bytes offset, std::span<char> out) override;
   bool overran() const { return overran_; }
 

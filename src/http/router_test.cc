@@ -201,6 +201,26 @@ TEST_F(RouterTest, RefusesEverythingButHealthWhileStopping) {
   EXPECT_THAT(models.body, HasSubstr(R"("request_id":")" + models.header("x-request-id")));
 }
 
+TEST_F(RouterTest, APlanMayNameTheNetworkOnlyWithTheScopeForThat) {
+  const std::string target = "/v1/memory/plan?model=hf%3Aorg%2Frepo%3AQ4_K_M&context=4096&slots=2";
+  EXPECT_EQ(send(get(target)).status, 200);
+  EXPECT_EQ(inference.plan_asked->model, "hf:org/repo:Q4_K_M");
+  EXPECT_EQ(inference.plan_asked->wish.context, 4096);
+  EXPECT_EQ(inference.plan_asked->wish.slots, 2);
+  EXPECT_FALSE(inference.plan_asked->allow_network_names);
+  EXPECT_EQ(send(get(target, "client")).status, 200);
+  EXPECT_TRUE(inference.plan_asked->allow_network_names);
+}
+
+TEST_F(RouterTest, AClientThatGoesAwayEndsItsPlan) {
+  inference.on_plan = [this] {
+    EXPECT_FALSE(inference.plan_asked->cancelled->cancelled());
+    responses.back()->cancel(api::CancelReason::client_gone);
+    EXPECT_TRUE(inference.plan_asked->cancelled->cancelled());
+  };
+  send(get("/v1/memory/plan?model=m"));
+}
+
 TEST_F(RouterTest, ServesTheManagementRoutes) {
   EXPECT_EQ(send(get("/api/ps", "client")).body, R"({"models":[]})");
   EXPECT_EQ(send(get("/api/stats?a=1&model=llama-cpp%3Am+x", "client")).body, R"({"model":"llama-cpp:m x"})");

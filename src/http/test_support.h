@@ -205,10 +205,12 @@ class FakeService final : public service::InferenceService {
   json::value memory() override {
     return json::object{{"pools", json::array()}, {"reservations", json::array()}};
   }
-  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
-                                                           engine::MemoryWish wish) override {
-    co_return json::object{
-        {"model", model}, {"context", wish.context.value_or(0)}, {"slots", wish.slots.value_or(0)}};
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(service::PlanRequest request) override {
+    plan_asked = request;
+    if (on_plan) on_plan();
+    co_return json::object{{"model", request.model},
+                           {"context", request.wish.context.value_or(0)},
+                           {"slots", request.wish.slots.value_or(0)}};
   }
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     co_return json::value{{"model", model}};
@@ -235,6 +237,8 @@ class FakeService final : public service::InferenceService {
   FakeInstalls install;
   std::optional<api::ApiError> refusal;
   std::optional<api::ChatRequest> last;
+  std::optional<service::PlanRequest> plan_asked;
+  std::function<void()> on_plan;
   std::vector<std::pair<std::string, api::ChatMessage>> kept;
   json::value ps_reply{{"models", json::array()}};
   bool hold_accept = false;

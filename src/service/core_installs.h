@@ -16,10 +16,12 @@
 #include "engine/wakeup.h"
 #include "models/default_model.h"
 #include "models/install_jobs.h"
+#include "service/inference_service.h"
 #include "service/install_parts.h"
 #include "service/installed_files.h"
 #include "service/installs.h"
 #include "service/model_name.h"
+#include "service/remote_model.h"
 #include "service/shelf.h"
 
 namespace gezel::service {
@@ -60,6 +62,11 @@ class CoreInstalls final : public Installs {
   // For a name that means nothing installed: the installed model it is an alias of, else `otherwise`, which
   // says how to get the model where the catalog has it.
   asio::awaitable<api::ApiResult<ModelName>> by_catalog(std::string text, api::ApiError otherwise);
+  // What a plan needs to know of a model that is not installed: the header of its file is read over the
+  // network, or found among those that were; where no host answers, the catalog's figures stand for it.
+  // `otherwise` is the error for a name that means nothing.
+  asio::awaitable<api::ApiResult<RemoteModel>> remote_model(PlanRequest request,
+                                                            std::optional<api::ApiError> otherwise);
   bool is_removing(const std::string& id) const { return removing_.contains(id); }
 
   // For default models: what the catalog, as last seen, has for this machine, looked at now where it was not
@@ -81,6 +88,9 @@ class CoreInstalls final : public Installs {
                                                    const std::string& file = {}) const;
   api::ApiResult<EnsuredModel> start_job(models::InstallPlan plan, bool skip_sha);
   asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_hub(std::string text);
+  // Fills in what the header of the plan's first file says. Plan and `out` outlive the call.
+  asio::awaitable<Result<>> read_header(const models::InstallPlan& plan,
+                                        std::shared_ptr<downloads::Cancellation> cancelled, RemoteModel& out);
   void before_done();
   asio::awaitable<void> after_install(std::string id);
 
@@ -109,10 +119,20 @@ class CoreInstalls final : public Installs {
   bool looking_ = false;
   engine::Wakeup looked_;
 
+  HeaderCache headers_;
+  int plans_waiting_ = 0;
+  bool planning_ = false;  // somebody asks the network for a plan
+  engine::Wakeup planned_;
+  std::weak_ptr<downloads::Cancellation> asked_;  // ends that
+
   std::set<std::string> removing_;
   bool adopting_ = false;
   engine::Wakeup adopted_;
 };
+
+// How an install, and a question about one, is refused.
+api::ApiError install_error(const Error& error);
+api::ApiError unsupported_backend(std::string_view model);
 
 // An install is a fresh start, even of the same file.
 void lift_quarantine(const fs::path& home, const Clock& clock, std::string_view id);

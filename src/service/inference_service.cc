@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "engine/orphans.h"
 #include "engine_llama/embedded_engine.h"
+#include "engine_llama/launch_plan.h"
 #include "service/service_core.h"
 #include "system/memory.h"
 #include "system/pressure.h"
@@ -73,10 +74,9 @@ class Service final : public InferenceService {
     return core_->clear_quarantine(model);
   }
   json::value memory() override { return core_->memory(); }
-  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
-                                                           engine::MemoryWish wish) override {
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) override {
     const auto core = core_;
-    co_return co_await core->memory_plan(std::move(model), wish);
+    co_return co_await core->memory_plan(std::move(request));
   }
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     const auto core = core_;
@@ -205,6 +205,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                                       settings);
           },
       .admission = admission,
+      .launch = engine_llama::launch_settings(engine_options(options)),
       .pressure = std::make_shared<engine::PressureWatch>(engine::PressureWatch::Parts{
           .loop = loop,
           .pool = pool,

@@ -18,6 +18,7 @@
 #include "api/error.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "downloads/cancellation.h"
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
 #include "service/config.h"
@@ -53,6 +54,14 @@ struct ServiceOptions {
   bool first_run_completed = false;
   CatalogUpdateSettings catalog_updates;
   InstallSettings installs;
+};
+
+struct PlanRequest {
+  std::string model;
+  engine::MemoryWish wish;
+  // Whether "hf:..." and addresses may be named: whoever may, decides whom the service asks.
+  bool allow_network_names = false;
+  std::shared_ptr<downloads::Cancellation> cancelled;  // null: nobody gives up
 };
 
 struct ServiceParts;
@@ -102,11 +111,12 @@ class InferenceService {
   // for one model or, with "", for everything. Errors: `not_quarantined` (404).
   virtual json::value quarantine() = 0;
   virtual api::ApiResult<json::value> clear_quarantine(std::string model) = 0;
-  // Bodies of GET /v1/memory, and of GET /v1/memory/plan for an installed model; unset wishes are the
-  // service's own choice.
+  // Bodies of GET /v1/memory, and of GET /v1/memory/plan: for an installed model, one of the catalog,
+  // "hf:..." or the address of a file, of which then the header is read and nothing downloaded. Unset wishes
+  // are the service's own choice. Errors beyond those of model names: `missing_scope:ui`, `too_many_plans`,
+  // those of read_remote_header().
   virtual json::value memory() = 0;
-  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
-                                                                   engine::MemoryWish wish) = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
 

@@ -34,7 +34,7 @@ struct InstallWorld {
   downloads::LocalFiles document_files;
   downloads::Transfers documents;
   asio::thread_pool downloads{kDownloadThreads};
-  asio::thread_pool questions{1};
+  asio::thread_pool questions{1}, headers{1};
 };
 
 #if defined(__APPLE__)
@@ -111,6 +111,7 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   out->keep_alive = world;
   out->downloads = world->downloads.get_executor();
   out->questions = world->questions.get_executor();
+  out->headers = world->headers.get_executor();
   catalog::CatalogOptions options{.user_folder = home / "catalog",
                                   .override_folder = settings.catalog_override,
                                   .live_folder = home / "catalog-live"};
@@ -134,6 +135,7 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   }
   // The shared world must not be destroyed by one of its own threads, so this is called before it goes.
   out->drain = [world = world.get()] {
+    world->headers.join();
     world->questions.join();
     world->downloads.join();
   };

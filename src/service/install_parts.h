@@ -28,6 +28,9 @@ struct InstallParts {
   boost::asio::any_io_executor downloads;
   // Short questions to a hub, which must not wait behind downloads.
   boost::asio::any_io_executor questions;
+  // Headers of models that are not here; a slow host keeps nobody else waiting.
+  boost::asio::any_io_executor headers;
+  Millis header_time{60'000};  // the most that reading one may take, with all questions before
   std::shared_ptr<const catalog::Catalog> catalog;
   std::shared_ptr<const downloads::Transfers> transfers;
   // For small documents, which are given up after 30 s. Null: updates of the catalog cannot be asked for.

@@ -9,6 +9,7 @@
 #include "models/default_model.h"
 #include "models/ids.h"
 #include "service/core_installs.h"
+#include "service/running.h"
 #include "service/service_core.h"
 
 namespace gezel::service {
@@ -22,22 +23,6 @@ constexpr Millis kArrangeAge{1'000};
 constexpr Millis kLookAge{60 * 60 * 1'000};
 constexpr Millis kLookAgeAsked{1'000};  // when somebody asks for nothing else
 constexpr int kIdTries = 100;
-
-// Sets a flag while it lives and tells who waits for its end, however that comes.
-class Running {
- public:
-  Running(bool& flag, engine::Wakeup& ended) : flag_(flag), ended_(ended) { flag_ = true; }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-  ~Running() {
-    flag_ = false;
-    ended_.notify();
-  }
-
- private:
-  bool& flag_;
-  engine::Wakeup& ended_;
-};
 
 std::string discovered_id(const models::DiscoveredModel& row) {
   return fmt::format("{}{}/{}", kDiscoveredPrefix, row.source, row.suggested_id);

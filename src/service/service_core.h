@@ -45,7 +45,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   json::value quarantine();
   api::ApiResult<json::value> clear_quarantine(const std::string& model);
   json::value memory();
-  asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish);
+  asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request);
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model);
@@ -113,6 +113,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
   // Nothing when that cannot be read.
   asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);
+  api::ApiResult<json::value> plan_of(const RemoteModel& remote, const engine::MemoryWish& wish) const;
   // Remembers in planned_ what a load would get now; nothing is loaded for it.
   asio::awaitable<void> plan_window(ModelName name);
 

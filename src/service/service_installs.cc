@@ -21,26 +21,6 @@ namespace {
 
 constexpr int kBusyRetrySeconds = 30;
 
-api::ApiError install_error(const Error& error) {
-  api::ApiError out = api::from_error(error);
-  if (error.kind == ErrorKind::io || error.kind == ErrorKind::internal) out.code = "ensure_failed";
-  if (error.code == "too_many_installs") out.retry_after_s = kBusyRetrySeconds;
-  // What is damaged is the hub's answer, not the request.
-  if (error.code == "bad_listing") {
-    out.status = 502;
-    out.type = "server_error";
-  }
-  return out;
-}
-
-api::ApiError unsupported_backend(std::string_view model) {
-  return api::invalid_request(
-      "unsupported_backend",
-      fmt::format("\"{}\" needs an engine that is not part of this version; it runs {} models only", model,
-                  kLlamaProvider),
-      "model");
-}
-
 api::ApiError no_such_job(const std::string& job_id) {
   return api::not_found(
       "job_not_found",
@@ -107,6 +87,26 @@ json::object installed_row(const models::InstalledModel& model, const models::Dr
 }
 
 }  // namespace
+
+api::ApiError install_error(const Error& error) {
+  api::ApiError out = api::from_error(error);
+  if (error.kind == ErrorKind::io || error.kind == ErrorKind::internal) out.code = "ensure_failed";
+  if (error.code == "too_many_installs") out.retry_after_s = kBusyRetrySeconds;
+  // What is damaged is the hub's answer, not the request.
+  if (error.code == "bad_listing") {
+    out.status = 502;
+    out.type = "server_error";
+  }
+  return out;
+}
+
+api::ApiError unsupported_backend(std::string_view model) {
+  return api::invalid_request(
+      "unsupported_backend",
+      fmt::format("\"{}\" needs an engine that is not part of this version; it runs {} models only", model,
+                  kLlamaProvider),
+      "model");
+}
 
 void lift_quarantine(const fs::path& home, const Clock& clock, std::string_view id) {
   const ModelName name{std::string(kLlamaProvider), std::string(id)};
@@ -184,6 +184,7 @@ CoreInstalls::CoreInstalls(ServiceCore& core, std::shared_ptr<InstallParts> part
                  }}),
       arranged_(core.parts_.loop),
       looked_(core.parts_.loop),
+      planned_(core.parts_.loop),
       adopted_(core.parts_.loop) {}
 
 CoreInstalls::~CoreInstalls() = default;
@@ -191,6 +192,7 @@ CoreInstalls::~CoreInstalls() = default;
 void CoreInstalls::begin_stop() {
   stopped_->cancel();
   stop_looking_.request_stop();
+  if (const auto asked = asked_.lock()) asked->cancel();
   jobs_.cancel_all();
 }
 

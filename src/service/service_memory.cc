@@ -11,7 +11,7 @@ json::object plan_bytes(const capacity::PlanBytes& bytes) {
           {"compute", bytes.compute}, {"cache", bytes.cache},   {"total", bytes.total()}};
 }
 
-json::object plan_json(const std::string& model, const capacity::MemoryPlan& plan) {
+json::object plan_json(const std::string& model, const capacity::MemoryPlan& plan, FactsSource source) {
   json::array evicts;
   for (const auto& key : plan.evicts) evicts.emplace_back(key);
   json::array alternatives;
@@ -33,6 +33,7 @@ json::object plan_json(const std::string& model, const capacity::MemoryPlan& pla
                    {"largest_context", plan.largest_context},
                    {"binding", capacity::binding_name(plan.binding)},
                    {"estimated", plan.estimated},
+                   {"source", facts_source_name(source)},
                    {"below_floor", plan.below_floor},
                    {"alternatives", std::move(alternatives)},
                    {"summary", capacity::summary(plan, model)}};
@@ -79,15 +80,55 @@ json::value ServiceCore::memory() {
                       {"waiting", admission.waiting()}};
 }
 
-asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(std::string model,
-                                                                      engine::MemoryWish wish) {
-  const auto name = co_await usable_model(std::move(model));
-  if (!name) co_return std::unexpected(name.error());
+asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(PlanRequest request) {
+  std::optional<ModelName> name;
+  std::optional<api::ApiError> missing;
+  if (!is_network_name(request.model)) {
+    auto usable = co_await usable_model(request.model);
+    if (usable) {
+      name = std::move(*usable);
+    } else if (usable.error().code == "model_not_found") {
+      missing = std::move(usable).error();
+    } else {
+      co_return std::unexpected(std::move(usable).error());
+    }
+  }
+  const engine::MemoryWish wish = request.wish;
+  if (!name) {
+    const auto remote = co_await installs_.remote_model(std::move(request), std::move(missing));
+    if (!remote) co_return std::unexpected(remote.error());
+    if (!remote->installed) co_return plan_of(*remote, wish);
+    name = remote->installed;
+  }
   const auto engine = engines_.get(name->qualified());
   if (!engine) co_return std::unexpected(api::from_engine(engine.error()));
   const auto plan = co_await (*engine)->plan(wish);
   if (!plan) co_return std::unexpected(api::from_engine(plan.error()));
-  co_return plan_json(name->qualified(), *plan);
+  co_return plan_json(name->qualified(), *plan, FactsSource::installed);
+}
+
+// No worker can be asked about a file that is not here, so that every figure is an estimate.
+api::ApiResult<json::value> ServiceCore::plan_of(const RemoteModel& remote,
+                                                 const engine::MemoryWish& wish) const {
+  if (!parts_.admission) {
+    return std::unexpected(
+        api::from_engine(engine::make_error("unsupported-feature", "This service plans no memory.")));
+  }
+  capacity::LaunchInput input;
+  input.model = remote.facts;
+  input.model.key = capacity::ledger_key(kLlamaProvider, "not installed:" + remote.facts.id, 0);
+  input.model.name = remote.name;
+  input.machine = parts_.admission->state_for(input.model.key);
+  input.settings = parts_.launch;
+  if (wish.slots) input.settings.slots = wish.slots;
+  if (wish.context) input.settings.context.model_override = wish.context;
+  auto plan = capacity::plan_launch(input);
+  plan.estimated = true;
+  auto out = plan_json(remote.name, plan, remote.source);
+  out["download_bytes"] = remote.download_bytes;
+  out["header_bytes_read"] = remote.read_bytes;
+  if (!remote.note.empty()) out["note"] = remote.note;
+  return out;
 }
 
 asio::awaitable<void> ServiceCore::plan_window(ModelName name) {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "capacity/launch.h"
 #include "engine/admission.h"
 #include "engine/engine.h"
 #include "engine/pressure_watch.h"
@@ -33,6 +34,7 @@ struct ServiceParts {
   // Who may load a model; the engines of make_engine() ask it. Null: nobody does (tests), and there is no
   // memory to tell of.
   std::shared_ptr<engine::Admission> admission;
+  capacity::LaunchSettings launch;  // what is asked of every model, for plans of those that are not here
   std::shared_ptr<engine::PressureWatch> pressure;  // null: nobody looks
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;

@@ -30,6 +30,7 @@ struct FakeState {
   int generated = 0, stopped = 0;
   std::optional<engine::EngineError> refuses;
   std::optional<std::string> stats;
+  std::optional<capacity::MemoryPlan> plan;
   prompt::GenerateRequest last;
 };
 
@@ -54,6 +55,7 @@ class FakeEngine final : public engine::Engine {
     co_return engine::StopOutcome{true};
   }
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish) override {
+    if (state_->plan) co_return *state_->plan;
     co_return std::unexpected(engine::make_error("unsupported-feature", "no plans here"));
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return state_->stats; }
@@ -73,6 +75,7 @@ class ServiceTest : public models::testing::StoreTest {
     options.version = "1.2.3";
     const asio::any_io_executor executor = loop.get_executor();
     installs->downloads = installs->questions = executor;
+    if (!installs->headers) installs->headers = executor;
     if (!installs->catalog) {
       installs->catalog = std::make_shared<const catalog::Catalog>(
           catalog::CatalogOptions{.user_folder = home.path() / "catalog", .bundled = {}});
@@ -88,6 +91,7 @@ class ServiceTest : public models::testing::StoreTest {
                                            models::ModelStore&) -> std::unique_ptr<engine::Engine> {
                        return std::make_unique<FakeEngine>(engine_of(id));
                      },
+                     .admission = admission,
                      .reap_orphans = std::move(reap_orphans),
                      .installs = installs,
                      .drain_pool = {}},
@@ -151,6 +155,7 @@ class ServiceTest : public models::testing::StoreTest {
   downloads::testing::SharedClock waiting_clock;
   downloads::testing::FakeWaiter waiter{waiting_clock};
   downloads::Transfers transfers{client, waiter, entropy};
+  std::shared_ptr<engine::Admission> admission;  // null: no memory is planned
   std::shared_ptr<InstallParts> installs = std::make_shared<InstallParts>();
   std::map<std::string, std::shared_ptr<FakeState>> engines;
   std::unique_ptr<InferenceService> service;
