@@ -6,17 +6,18 @@ import os
 import pathlib
 import socket
 import time
+import urllib.request
 
 import pytest
 
-from conftest import GEMMA3, SMOLLM2, wait_until
+from conftest import GEMMA3, SMOLLM2, stream_events, wait_until
 
 # Room for one of the two models at a time.
 TIGHT = "0.42"
 LONG = {"max_tokens": 1500, "ignore_eos": True}
 
 
-def ask(daemon, content="Say hello.", model=SMOLLM2, lane=None, queue_timeout=None, timeout=120, **fields):
+def ask(daemon, content="Say hello.", model=SMOLLM2, lane=None, queue_timeout=None, timeout=300, **fields):
     """Returns (status, reply, headers) of a chat request."""
     headers = {}
     if lane:
@@ -28,6 +29,13 @@ def ask(daemon, content="Say hello.", model=SMOLLM2, lane=None, queue_timeout=No
     status, reply_headers, raw = daemon.request("POST", "/v1/chat/completions", body, headers=headers,
                                                 timeout=timeout)
     return status, json.loads(raw), reply_headers
+
+
+def open_stream(daemon, **fields):
+    body = {"model": SMOLLM2, "stream": True, "messages": [{"role": "user", "content": "Hi"}], **fields}
+    request = urllib.request.Request(daemon.url + "/v1/chat/completions", json.dumps(body).encode())
+    request.add_header("Authorization", f"Bearer {daemon.key}")
+    return urllib.request.urlopen(request, timeout=300)
 
 
 def send_raw(daemon, **fields):
@@ -66,7 +74,7 @@ def test_background_work_of_one_model_gives_way_to_interactive_work_of_another(m
     ends = []
 
     def background(number):
-        status = ask(daemon, f"Count to {number}.", lane="background", max_tokens=100, ignore_eos=True)[0]
+        status = ask(daemon, f"Count to {number}.", lane="background", max_tokens=32, ignore_eos=True)[0]
         ends.append(("background", time.monotonic()))
         return status
 
@@ -87,16 +95,18 @@ def test_background_work_of_one_model_gives_way_to_interactive_work_of_another(m
 def test_a_request_that_may_not_wait_longer_is_told_for_whom_and_the_other_goes_on(make_daemon, monkeypatch):
     monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", TIGHT)
     daemon = make_daemon(SMOLLM2, GEMMA3, flags=("--ctx", "2048", "--slots", "1"))
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        long_answer = pool.submit(ask, daemon, **LONG)
-        wait_until(lambda: busy(daemon), what="a busy model")
-        status, reply, headers = ask(daemon, model=GEMMA3, queue_timeout=3)
-        assert status == 503, reply
-        assert reply["error"]["code"] == "engine_busy"
-        assert "waited 3 s" in reply["error"]["message"]
-        assert "waiting for" in reply["error"]["message"]
-        assert int({name.lower(): value for name, value in headers.items()}["retry-after"]) >= 1
-        assert long_answer.result()[0] == 200
+    stream = open_stream(daemon, **LONG)
+    events = stream_events(stream)
+    next(events)
+    status, reply, headers = ask(daemon, model=GEMMA3, queue_timeout=3)
+    assert status == 503, reply
+    assert reply["error"]["code"] == "engine_busy"
+    assert "waited 3 s" in reply["error"]["message"]
+    assert "waiting for" in reply["error"]["message"]
+    assert int({name.lower(): value for name, value in headers.items()}["retry-after"]) >= 1
+    for _ in range(5):
+        assert next(events)["choices"]
+    stream.close()
     wait_until(lambda: daemon.worker(GEMMA3) is None, what="the load to be given up")
 
 
