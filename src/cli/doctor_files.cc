@@ -33,7 +33,7 @@ Findings check_catalog(const std::filesystem::path& home, const service::Install
   Findings out{{"catalog", "in use", Verdict::good,
                 own->items == 0
                     ? fmt::format("{} chat models, none of your own", all->size())
-                    : fmt::format("{} chat models; {} items are your own", all->size(), own->items),
+                    : fmt::format("{} chat models; items of your own: {}", all->size(), own->items),
                 ""}};
   for (const auto& problem : own->problems) {
     out.push_back({"catalog", problem.entry, Verdict::warning,

@@ -58,7 +58,7 @@ TEST(DoctorFiles, ACleanCatalogIsOneLine) {
   home.write("catalog/chat-models/mi/mine/versions/1.0.0/manifest.json", version_json("1.0.0"));
   const auto findings = check_catalog(home.path(), {});
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_THAT(findings[0].detail, HasSubstr("1 items are your own"));
+  EXPECT_THAT(findings[0].detail, HasSubstr("items of your own: 1"));
 }
 
 TEST(DoctorFiles, ASettingThatIsWrongIsAWarning) {
