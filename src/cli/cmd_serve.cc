@@ -70,6 +70,12 @@ constexpr std::array kFlags{
          .value = "SECONDS",
          .help = "unload a model that nobody used for so long; 0 = never (unset: 300)",
          .high = 31'536'000},
+    Flag{.name = "--good-neighbour",
+         .kind = Flag::Kind::text,
+         .help = "auto: models take half the threads and a low priority while other programs want the "
+                 "processors (GEZEL_GOOD_NEIGHBOUR; unset: auto)",
+         .choices = "off|auto",
+         .completes = Completes::choice},
     Flag{
         .name = "--no-replay-store",
         .help =
@@ -113,6 +119,17 @@ Result<std::optional<int>> integer_setting(const Arguments& arguments, std::stri
   return number;
 }
 
+// Unless it is switched off. A variable that says neither is ignored and named.
+void set_good_neighbour(Environment& env, const Arguments& arguments, service::ServiceOptions& out) {
+  const std::string& variable = env.good_neighbour;
+  const std::string word = arguments.has("--good-neighbour") ? arguments.text("--good-neighbour") : variable;
+  out.good_neighbour = word != "off";
+  if (!variable.empty() && variable != "off" && variable != "auto")
+    print_note(env, fmt::format("GEZEL_GOOD_NEIGHBOUR is '{}', which is neither off nor auto; it is ignored",
+                                variable));
+  if (const auto trial = service::parse_neighbour_trial(env.neighbour_trial)) out.neighbour_trial = *trial;
+}
+
 LogOptions log_options(const Arguments& arguments) {
   LogOptions options;
   const std::string format = arguments.text("--log-format"), level = arguments.text("--log-level");
@@ -154,6 +171,9 @@ int run(Environment& env, const Arguments& arguments) {
     print_note(env, fmt::format(
                         "GEZEL_CAPACITY_BUDGET_GB is '{}', which is no positive number of GiB; it is ignored",
                         env.capacity_budget_gb));
+  set_good_neighbour(env, arguments, options.service);
+  options.service.gpu = env.gpu;
+  for (const auto& problem : env.ignored_variables) print_note(env, problem + "; it is ignored");
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
                                prompt::read_id_list(env.remove_behaviors)};
   if (arguments.has("--kv-type"))
