@@ -130,7 +130,7 @@ class Service:
 
     def __init__(self, options):
         home = tempfile.mkdtemp(prefix="gezel-schemas-")
-        env = dict(os.environ, GEZEL_HOME=home)
+        env = dict(os.environ, GEZEL_HOME=home, GEZEL_GOOD_NEIGHBOUR="off")
         for model, file in MODELS.items():
             subprocess.run([options.gezel, "import", str(pathlib.Path(options.models) / file), "--id", model], env=env,
                            check=True, stdout=subprocess.DEVNULL)

@@ -65,8 +65,12 @@ int main(int argc, char** argv) {
   env.ambient_quiet_ms = variable("GEZEL_AMBIENT_QUIET_MS");
   env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
   env.model_dirs = variable("GEZEL_MODEL_DIRS");
+  env.good_neighbour = variable("GEZEL_GOOD_NEIGHBOUR");
+  env.neighbour_trial = variable("GEZEL_NEIGHBOUR_TRIAL");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
+  env.gpu = service::read_gpu_settings(
+      [](std::string_view name) { return variable(std::string(name).c_str()); }, env.ignored_variables);
   env.installs = install_settings();
   env.shutdown_on_stdin_eof = variable("GEZEL_SHUTDOWN_ON_STDIN_EOF") == "1";
   env.executable = cli::executable_path();

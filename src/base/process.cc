@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -68,6 +69,48 @@ Error launch_error(const SpawnOptions& options, int error_number) {
 void Fd::reset() {
   if (fd_ >= 0) ::close(fd_);
   fd_ = -1;
+}
+
+Result<std::string> run_tool(const std::filesystem::path& program, const std::vector<std::string>& args,
+                             Millis limit, std::size_t most_bytes) {
+  const SystemClock clock;
+  const auto deadline = clock.now() + limit;
+  GEZEL_TRY(auto child, spawn({.program = program, .args = args}));
+  std::string out;
+  std::string_view why;
+  int raw = 0;
+  bool open = true;
+  while (true) {
+    const auto left = std::chrono::duration_cast<Millis>(deadline - clock.now());
+    if (left <= Millis(0)) why = "it took too long";
+    if (out.size() > most_bytes) why = "it printed too much";
+    if (!why.empty()) break;
+    if (!open) {  // its output has ended; it will soon
+      if (::waitpid(child.pid, &raw, WNOHANG) == child.pid) break;
+      ::poll(nullptr, 0, 5);
+      continue;
+    }
+    pollfd readable{child.output.get(), POLLIN, 0};
+    if (::poll(&readable, 1, static_cast<int>(left.count())) <= 0) continue;
+    char buffer[4096];
+    const ssize_t got = ::read(child.output.get(), buffer, sizeof buffer);
+    if (got > 0)
+      out.append(buffer, static_cast<std::size_t>(got));
+    else if (got == 0 || errno != EINTR)
+      open = false;
+  }
+  if (!why.empty()) {
+    ::kill(-child.pid, SIGKILL);
+    while (::waitpid(child.pid, &raw, 0) < 0 && errno == EINTR) {
+    }
+    return fail(ErrorKind::timeout, "tool_stopped",
+                fmt::format("{} was stopped: {}", program.filename().string(), why));
+  }
+  const ExitStatus status{WIFEXITED(raw) ? WEXITSTATUS(raw) : 0, WIFSIGNALED(raw) ? WTERMSIG(raw) : 0};
+  if (status.code != 0 || status.signal != 0)
+    return fail(ErrorKind::io, "tool_failed",
+                fmt::format("{} ended with {}", program.filename().string(), describe(status)));
+  return out;
 }
 
 Result<std::pair<Fd, Fd>> socket_pair() {

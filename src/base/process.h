@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 
 namespace gezel {
@@ -55,6 +56,12 @@ struct Child {
 
 // Starts the program. Failures of exec are reported here (code `engine-launch`), not as an exit of the child.
 Result<Child> spawn(const SpawnOptions& options);
+
+// Runs a short program to its end and returns what it printed, both streams together. Blocks; the calling
+// thread must live as long as the program may. Errors: `engine-launch`, `tool_failed` when it ended otherwise
+// than with 0, `tool_stopped` after `limit` or more than `most_bytes`: it is killed then.
+Result<std::string> run_tool(const std::filesystem::path& program, const std::vector<std::string>& args,
+                             Millis limit, std::size_t most_bytes);
 
 // A pair of connected stream sockets, both close-on-exec.
 Result<std::pair<Fd, Fd>> socket_pair();

@@ -73,5 +73,22 @@ TEST(Describe, NamesSignalsAndCodes) {
   EXPECT_EQ(describe({.signal = 11}), "signal 11 (Segmentation fault)");
 }
 
+TEST(RunTool, WhatAProgramPrintsComesBack) {
+  const auto said = run_tool("/bin/sh", {"-c", "echo out; echo err >&2"}, Millis(20'000), 100);
+  ASSERT_TRUE(said) << said.error().message;
+  EXPECT_EQ(*said, "out\nerr\n");
+}
+
+TEST(RunTool, FailuresSaySo) {
+  EXPECT_EQ(run_tool("/bin/sh", {"-c", "exit 3"}, Millis(20'000), 100).error().code, "tool_failed");
+  EXPECT_EQ(run_tool("/nowhere/tool", {}, Millis(20'000), 100).error().code, "engine-launch");
+}
+
+TEST(RunTool, AProgramThatDoesNotEndOrTalksTooMuchIsKilled) {
+  EXPECT_EQ(run_tool("/bin/sh", {"-c", "exec sleep 1000"}, Millis(50), 100).error().code, "tool_stopped");
+  EXPECT_EQ(run_tool("/bin/sh", {"-c", "while echo text; do :; done"}, Millis(20'000), 100).error().code,
+            "tool_stopped");
+}
+
 }  // namespace
 }  // namespace gezel

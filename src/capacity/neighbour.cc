@@ -5,7 +5,7 @@
 namespace gezel::capacity {
 
 NeighbourState next_neighbour(const NeighbourState& state, std::optional<int> others_permille,
-                              std::int64_t now_ms) {
+                              std::int64_t now_ms, const NeighbourPatience& patience) {
   if (!others_permille) return state;
   const bool busy = *others_permille >= kOthersBusyPermille;
   NeighbourState next = state;
@@ -14,8 +14,8 @@ NeighbourState next_neighbour(const NeighbourState& state, std::optional<int> ot
     return next;
   }
   if (!next.turning_since_ms) next.turning_since_ms = now_ms;
-  const std::int64_t patience = state.yielding ? kReturnAfterMs : kYieldAfterMs;
-  if (now_ms - *next.turning_since_ms >= patience) return {.yielding = !state.yielding};
+  const std::int64_t wait_ms = state.yielding ? patience.return_ms : patience.yield_ms;
+  if (now_ms - *next.turning_since_ms >= wait_ms) return {.yielding = !state.yielding};
   return next;
 }
 

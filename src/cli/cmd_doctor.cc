@@ -134,6 +134,10 @@ Findings check_daemon(const Environment& env) {
   } else {
     out.push_back({"daemon", "access", Verdict::good, "needs a key (`gezel key`)", ""});
   }
+  if (const auto client = DaemonClient::connect(env)) {
+    if (const auto ps = client->get("/api/ps"); ps && ps->is_object())
+      add(out, judge_neighbour(ps->get_object()));
+  }
   return out;
 }
 
@@ -207,6 +211,7 @@ int run(Environment& env, const Arguments& arguments) {
   auto engine = check_engine(env, arguments, machine, home.has_value(), engine_json);
   if (!engine) return print_error(env, engine.error());
   add(findings, std::move(*engine));
+  add(findings, judge_backend(service::choose_engine_backend(env.gpu.backend, service::backend_host())));
   add(findings, judge_sandbox(machine.kernel));
   if (home) {
     add(findings, check_daemon(env));

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/daemon_client.h"
+#include "cli/doctor.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
 #include "cli/table.h"
@@ -83,6 +84,8 @@ int run(Environment& env, const Arguments& arguments) {
                             {"IDLE", Align::right}},
                            rows)
            << waits << std::flush;
+  for (const Finding& finding : judge_neighbour(reply->get_object()))
+    if (finding.verdict != Verdict::good) print_note(env, finding.detail);
   return kOk;
 }
 

@@ -77,6 +77,12 @@ constexpr std::array kFlags{
          .help = "folders with models of your own, used where they lie (also GEZEL_MODEL_DIRS, and modelDirs "
                  "of config.json)",
          .completes = Completes::folder},
+    Flag{.name = "--good-neighbour",
+         .kind = Flag::Kind::text,
+         .help = "auto: models take half the threads and a low priority while other programs want the "
+                 "processors (GEZEL_GOOD_NEIGHBOUR; unset: auto)",
+         .choices = "off|auto",
+         .completes = Completes::choice},
     Flag{
         .name = "--no-replay-store",
         .help =
@@ -124,6 +130,17 @@ Result<std::optional<int>> integer_setting(const Arguments& arguments, std::stri
                                            int high) {
   if (const auto given = arguments.integer(flag)) return static_cast<int>(*given);
   return integer_variable(variable, text, low, high);
+}
+
+// Unless it is switched off. A variable that says neither is ignored and named.
+void set_good_neighbour(Environment& env, const Arguments& arguments, service::ServiceOptions& out) {
+  const std::string& variable = env.good_neighbour;
+  const std::string word = arguments.has("--good-neighbour") ? arguments.text("--good-neighbour") : variable;
+  out.good_neighbour = word != "off";
+  if (!variable.empty() && variable != "off" && variable != "auto")
+    print_note(env, fmt::format("GEZEL_GOOD_NEIGHBOUR is '{}', which is neither off nor auto; it is ignored",
+                                variable));
+  if (const auto trial = service::parse_neighbour_trial(env.neighbour_trial)) out.neighbour_trial = *trial;
 }
 
 LogOptions log_options(const Arguments& arguments) {
@@ -176,6 +193,9 @@ int run(Environment& env, const Arguments& arguments) {
   const auto quiet = integer_variable("GEZEL_AMBIENT_QUIET_MS", env.ambient_quiet_ms, 0, kLongestQuietMs);
   if (!quiet) print_note(env, quiet.error().message + "; it is ignored");
   if (quiet && *quiet) options.service.ambient_quiet = Millis(**quiet);
+  set_good_neighbour(env, arguments, options.service);
+  options.service.gpu = env.gpu;
+  for (const auto& problem : env.ignored_variables) print_note(env, problem + "; it is ignored");
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
                                prompt::read_id_list(env.remove_behaviors)};
   if (arguments.has("--kv-type"))

@@ -208,6 +208,12 @@ Findings judge_engine(const json::object& version, std::string_view our_version,
   return out;
 }
 
+Findings judge_backend(const Result<engine::BackendChoice>& choice) {
+  if (!choice)
+    return {{"engine", "backend", Verdict::failure, choice.error().message, "unset GEZEL_LLAMA_BACKEND"}};
+  return {{"engine", "backend", Verdict::good, choice->reason, ""}};
+}
+
 Findings judge_self_test(const json::object& report) {
   const json::array* rows = array_at(report, "rows");
   if (rows == nullptr) {
@@ -239,6 +245,40 @@ Findings judge_self_test(const json::object& report) {
   if (failing.empty()) {
     out.push_back({"engine", "self-test", good > 0 ? Verdict::good : Verdict::failure,
                    fmt::format("{} computations are right", good), ""});
+  }
+  return out;
+}
+
+Findings judge_neighbour(const json::object& ps) {
+  const auto* value = ps.if_contains("neighbour");
+  if (value == nullptr || !value->is_object()) return {};
+  const json::object& neighbour = value->get_object();
+  constexpr std::string_view kArea = "daemon", kSubject = "good neighbour";
+  const auto finding = [&](Verdict verdict, std::string detail, std::string remedy = {}) {
+    return Finding{std::string(kArea), std::string(kSubject), verdict, std::move(detail), std::move(remedy)};
+  };
+  if (string_or(neighbour, "mode") == "off")
+    return {finding(Verdict::good, "off; models use their full share whatever else runs")};
+  const auto* others = neighbour.if_contains("others_cpu");
+  const std::string share =
+      others != nullptr && others->is_double()
+          ? fmt::format("other programs use {:.0f} % of the processors", others->get_double() * 100)
+          : std::string("what other programs use is unknown");
+  if (string_or(neighbour, "state") == "yielding") {
+    return {finding(Verdict::note,
+                    fmt::format("models take half the threads and a low priority since {}: {}",
+                                string_or(neighbour, "since"), share),
+                    "gezel serve --good-neighbour off")};
+  }
+  Findings out{finding(Verdict::good, fmt::format("models use their full share; {}", share))};
+  const json::array* models = array_at(ps, "models");
+  for (const json::value& model : models != nullptr ? *models : json::array()) {
+    if (!model.is_object() || int_or(model.get_object(), "nice", 0) == 0) continue;
+    out.push_back(
+        finding(Verdict::note,
+                fmt::format("{} keeps a low priority until its next load: this user may not raise it again",
+                            string_or(model.get_object(), "id")),
+                "gezel stop MODEL, or allow it: ulimit -e 20 (LimitNICE=0 of a systemd unit)"));
   }
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "engine/backend.h"
 #include "system/cpu.h"
 #include "system/gpu.h"
 #include "system/kernel.h"
@@ -43,9 +44,16 @@ Findings judge_sandbox(const system::KernelFacts& kernel);
 // features and accelerators with what the machine has.
 Findings judge_engine(const json::object& version, std::string_view our_version, const MachineFacts& machine);
 
+// On what models compute, and why.
+Findings judge_backend(const Result<engine::BackendChoice>& choice);
+
 // `report`: what `gezel-engine --self-test` printed, {rows: [{backend, buffer_type, type, rows, ok,
 // failure}]}.
 Findings judge_self_test(const json::object& report);
+
+// `ps`: the body of GET /api/ps. Do models step back for other programs, and does one that no longer should
+// keep its low priority?
+Findings judge_neighbour(const json::object& ps);
 
 json::object facts_json(const MachineFacts& facts);
 json::object findings_json(const Findings& findings);  // {ok, findings: [...]}

@@ -103,6 +103,28 @@ TEST(Doctor, AMissingSandboxIsAWarningWithTheBootOption) {
   EXPECT_THAT(findings.front().remedy, HasSubstr("lsm=landlock"));
 }
 
+TEST(Doctor, SteppingBackForOtherProgramsIsANoteWithItsReason) {
+  const auto judge = [](std::string_view text) { return judge_neighbour(parse_json(text)->as_object()); };
+  EXPECT_EQ(judge(R"({"models":[],"neighbour":{"mode":"off"}})").front().verdict, Verdict::good);
+  const Findings yielding = judge(
+      R"({"models":[],"neighbour":{"mode":"auto","state":"yielding","since":"2026-01-01","others_cpu":0.75}})");
+  EXPECT_EQ(yielding.front().verdict, Verdict::note);
+  EXPECT_THAT(yielding.front().detail, HasSubstr("75 %"));
+  const Findings kept = judge(
+      R"({"models":[{"id":"a","nice":10}],"neighbour":{"mode":"auto","state":"normal","others_cpu":null}})");
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_THAT(kept.front().detail, HasSubstr("unknown"));
+  EXPECT_THAT(kept.back().detail, HasSubstr("a keeps a low priority"));
+  EXPECT_TRUE(judge("{}").empty());
+}
+
+TEST(Doctor, TheBackendSaysWhyItIsTheOne) {
+  EXPECT_EQ(judge_backend(engine::BackendChoice{engine::Backend::cpu, "cpu, as detected"}).front().detail,
+            "cpu, as detected");
+  const Result<engine::BackendChoice> wrong = fail(ErrorKind::invalid, "engine-unusable", "not built");
+  EXPECT_EQ(judge_backend(wrong).front().verdict, Verdict::failure);
+}
+
 TEST(Doctor, RendersAreasAndRemedies) {
   EXPECT_EQ(render_findings({{"machine", "memory", Verdict::good, "fine", ""},
                              {"engine", "program", Verdict::failure, "gone", "make build"}},

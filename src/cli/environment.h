@@ -26,12 +26,16 @@ struct Environment {
   std::string target_itl_ms;        // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
   std::string model_dirs;           // GEZEL_MODEL_DIRS as written; read by `serve` only
   std::string capacity_budget_gb;   // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
+  // GEZEL_GOOD_NEIGHBOUR and, for tests, GEZEL_NEIGHBOUR_TRIAL as written; read by `serve` only
+  std::string good_neighbour, neighbour_trial;
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only
   std::string force_behaviors, remove_behaviors;
-  service::InstallSettings installs;   // HF_ENDPOINT, GEZEL_SHARED_ASSETS_DIR and the like
-  bool shutdown_on_stdin_eof = false;  // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
-  fs::path executable;                 // this program, absolute
-  fs::path engine;                     // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it
+  service::GpuSettings gpu;                    // GEZEL_DEVICE_SAFETY_* and the like
+  std::vector<std::string> ignored_variables;  // that say nothing usable, and what they may say
+  service::InstallSettings installs;           // HF_ENDPOINT, GEZEL_SHARED_ASSETS_DIR and the like
+  bool shutdown_on_stdin_eof = false;          // GEZEL_SHUTDOWN_ON_STDIN_EOF=1; read by `serve` only
+  fs::path executable;                         // this program, absolute
+  fs::path engine;  // GEZEL_ENGINE, empty = beside `executable`; `--engine` replaces it
 
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;

@@ -148,6 +148,27 @@ TEST(RunCli, ServeTakesTheAmbientQuietFromItsVariableAndIgnoresNonsense) {
   EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_AMBIENT_QUIET_MS is 'soon'"));
 }
 
+TEST(RunCli, ServeIsAGoodNeighbourUnlessItIsToldOtherwise) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_TRUE(got.service.good_neighbour);
+  world.env.good_neighbour = "off";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_FALSE(got.service.good_neighbour);
+  EXPECT_EQ(world.run({"serve", "--good-neighbour", "auto"}), kOk);
+  EXPECT_TRUE(got.service.good_neighbour);
+  world.env.good_neighbour = "never";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_TRUE(got.service.good_neighbour);
+  EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_GOOD_NEIGHBOUR is 'never'"));
+}
+
 TEST(RunCli, ServeTakesBehavioursFromTheirVariables) {
   TestWorld world;
   http::DaemonOptions got;

@@ -142,6 +142,8 @@ struct Status {
   std::string profile;  // JSON object of what holds for the loaded model (src/profiles); "" = unknown
   bool flash_attention = false;
   std::string kv_type;
+  int threads = 0;  // it computes with, and its nice value above what it was started with: see Manners
+  int nice = 0;
   double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown
 };
 
@@ -149,6 +151,13 @@ struct Status {
 struct MemoryWish {
   std::optional<std::int64_t> context;  // tokens per slot
   std::optional<int> slots;
+};
+
+// What good-neighbour mode asks of engines (capacity/neighbour.h).
+struct Manners {
+  bool yielding = false;   // other programs want the processors
+  bool pressured = false;  // memory is short
+  bool operator==(const Manners&) const = default;
 };
 
 struct StopOutcome {
@@ -169,6 +178,9 @@ class Engine {
   virtual asio::awaitable<StopOutcome> stop() = 0;
   // Worker statistics as JSON text (frame `stats`), or nothing when it does not run.
   virtual asio::awaitable<std::optional<std::string>> worker_stats() = 0;
+  // Steps back, or returns; holds until the next call, also for launches to come. An engine without a process
+  // of ours has nothing to do.
+  virtual void set_manners(Manners) {}
   // What the model would get now, and why. Starts nothing that stays.
   virtual asio::awaitable<EngineResult<capacity::MemoryPlan>> plan(MemoryWish wish) = 0;
 };

@@ -11,6 +11,11 @@ void IdlePolicy::mark_used(MonotonicTime now, WallTime wall) {
   stop_at_ = now + budget_ + kSlack;
 }
 
+void IdlePolicy::set_budget(Millis budget) {
+  budget_ = budget;
+  if (used_at_) stop_at_ = *used_at_ + budget_ + kSlack;
+}
+
 IdlePolicy::Action IdlePolicy::on_deadline(MonotonicTime now, WallTime wall, bool busy) {
   if (budget_ <= Millis(0) || !used_at_) return Action::none;
   const Millis idle = idle_for(now, wall);

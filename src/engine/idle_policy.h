@@ -18,6 +18,8 @@ class IdlePolicy {
   // `budget` 0: never idle.
   explicit IdlePolicy(Millis budget) : budget_(budget) {}
 
+  // From the last use on, as if it had always been this one.
+  void set_budget(Millis budget);
   // A request began, ended, or (at most once a minute) still streams.
   void mark_used(MonotonicTime now, WallTime wall);
   // What to do at a deadline. `busy`: a request holds the physical gate. Each answer moves next_deadline().

@@ -21,6 +21,13 @@ enum class EndSignal { terminate, kill };
 // To the process and its group. A process that is gone already is fine.
 void signal_process(std::int64_t pid, EndSignal signal);
 
+// The nice value of a process; 0 when nothing is known of it.
+int nice_of(std::int64_t pid);
+// Sets the nice value of every thread of a process of ours, also of those that it starts at this moment.
+// False: the kernel refused, and nothing changed; whoever may raise a nice value may not always lower it
+// again. A process that is gone is fine.
+bool set_nice(std::int64_t pid, int nice);
+
 struct ProcessFacts {
   std::uint64_t start_time = 0;   // in the system's own unit; with the pid it names a process for good
   std::filesystem::path program;  // absolute, as started

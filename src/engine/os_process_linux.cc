@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <fstream>
@@ -18,6 +20,35 @@ void signal_process(std::int64_t pid, EndSignal signal) {
   const int number = signal == EndSignal::kill ? SIGKILL : SIGTERM;
   // Our children lead their own group; an orphan of an older daemon does too.
   if (::kill(static_cast<pid_t>(-pid), number) != 0) ::kill(static_cast<pid_t>(pid), number);
+}
+
+int nice_of(std::int64_t pid) {
+  errno = 0;  // -1 is also a nice value
+  const int nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid));
+  return errno == 0 ? nice : 0;
+}
+
+bool set_nice(std::int64_t pid, int nice) {
+  // A thread inherits its maker's value, so that only threads which were made during a pass are left for the
+  // next one.
+  constexpr int kPasses = 8;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    bool changed = false;
+    std::error_code ended;
+    for (std::filesystem::directory_iterator it(fmt::format("/proc/{}/task", pid), ended), end;
+         !ended && it != end; it.increment(ended)) {
+      const std::string name = it->path().filename().string();
+      id_t thread = 0;
+      if (std::from_chars(name.data(), name.data() + name.size(), thread).ec != std::errc()) continue;
+      if (::getpriority(PRIO_PROCESS, thread) == nice) continue;
+      if (::setpriority(PRIO_PROCESS, thread, nice) == 0)
+        changed = true;
+      else if (errno == EACCES || errno == EPERM)
+        return false;
+    }
+    if (!changed) break;
+  }
+  return true;
 }
 
 std::optional<ProcessFacts> process_facts(std::int64_t pid) {

@@ -59,6 +59,16 @@ TEST(IdlePolicy, ABusyEngineIsAskedAgainAfterAWholeWindow) {
   EXPECT_EQ(idle.on_deadline(at(100'000), wall(100'000), false), IdlePolicy::Action::stop);
 }
 
+TEST(IdlePolicy, AShorterBudgetCountsFromTheLastUse) {
+  IdlePolicy idle(Millis(0));
+  idle.mark_used(at(0), wall(0));
+  EXPECT_FALSE(idle.next_deadline());
+  idle.set_budget(Millis(60'000));
+  EXPECT_EQ(idle.on_deadline(at(60'049), wall(60'049), false), IdlePolicy::Action::freeze);
+  EXPECT_EQ(idle.next_deadline(), at(60'050));
+  EXPECT_EQ(idle.on_deadline(at(60'050), wall(60'050), false), IdlePolicy::Action::stop);
+}
+
 TEST(IdlePolicy, ASecondFreezeNeedsANewUse) {
   IdlePolicy idle(Millis(60'000));
   idle.mark_used(at(0), wall(0));

@@ -14,8 +14,16 @@ EngineResult<std::shared_ptr<Engine>> EnginePool::get(const std::string& model_i
     return std::unexpected(
         make_error("engine-evicted", "The service is stopping; models are being unloaded."));
   auto& slot = engines_[model_id];
-  if (!slot) slot = factory_(model_id);
+  if (!slot) {
+    slot = factory_(model_id);
+    slot->set_manners(manners_);
+  }
   return slot;
+}
+
+void EnginePool::set_manners(Manners manners) {
+  manners_ = manners;
+  for (const auto& entry : engines_) entry.second->set_manners(manners);
 }
 
 std::shared_ptr<Engine> EnginePool::find(std::string_view model_id) const {

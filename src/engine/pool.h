@@ -31,6 +31,9 @@ class EnginePool {
   // model id.
   std::vector<Listed> list() const;
 
+  // For every engine, also those that are made later.
+  void set_manners(Manners manners);
+
   // Unloads a model. Errors: `model_not_loaded` (404), `model_busy` (409) unless forced.
   asio::awaitable<EngineResult<StopOutcome>> stop(std::string model_id, bool force);
   // Unloads everything at once and refuses from then on.
@@ -39,6 +42,7 @@ class EnginePool {
  private:
   Factory factory_;
   std::map<std::string, std::shared_ptr<Engine>, std::less<>> engines_;
+  Manners manners_;
   bool closed_ = false;
 };
 

@@ -14,6 +14,7 @@ class FakeEngine final : public Engine {
   Status state;
   bool working = false;
   int stops = 0;
+  Manners manners;
 
   Status status() const override { return state; }
   asio::awaitable<EngineResult<>> ensure_ready() override { co_return EngineResult<>(); }
@@ -28,6 +29,7 @@ class FakeEngine final : public Engine {
     co_return StopOutcome{was_running};
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return std::nullopt; }
+  void set_manners(Manners m) override { manners = m; }
   asio::awaitable<EngineResult<capacity::MemoryPlan>> plan(MemoryWish) override {
     co_return std::unexpected(make_error("unsupported-feature", "no plans here"));
   }
@@ -100,6 +102,15 @@ TEST_F(Pool, StopAllStopsEveryEngineAndRefusesFromThenOn) {
   const auto refused = pool.get("c");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().error.code, "engine-evicted");
+}
+
+TEST_F(Pool, EnginesThatAreMadeLaterMindTheirNeighboursToo) {
+  auto& a = make("a");
+  pool.set_manners({.yielding = true});
+  EXPECT_TRUE(a.manners.yielding);
+  EXPECT_TRUE(make("b").manners.yielding);
+  pool.set_manners({});
+  EXPECT_FALSE(a.manners.yielding);
 }
 
 TEST_F(Pool, StopAllOfAnEmptyPoolEnds) {

@@ -1,8 +1,13 @@
 // What is kept on disk: incidents, quarantine, log files, pid files.
 #include <gtest/gtest.h>
-
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
 #include <csignal>
+#include <latch>
+#include <thread>
 
 #include "base/json.h"
 #include "base/test_folder.h"
@@ -242,6 +247,49 @@ TEST(ProcessFactsOfOurselves, NameThisProgram) {
   EXPECT_GT(facts->start_time, 0U);
   EXPECT_EQ(facts->program, fs::read_symlink("/proc/self/exe"));
   EXPECT_FALSE(process_facts(0x7fffffff));
+}
+
+// Runs `in_child` in a process of its own and tells what it returned.
+template <class Call>
+int in_child(Call call) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(call());
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Process, EveryThreadGetsTheNiceValue) {
+  const int answer = in_child([] {
+    std::latch started(1), done(1);
+    std::atomic<int> seen{-1};
+    std::thread other([&] {
+      started.count_down();
+      done.wait();
+      seen = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()));
+    });
+    started.wait();
+    const bool set = set_nice(::getpid(), 7);
+    done.count_down();
+    other.join();
+    return set && seen == 7 && nice_of(::getpid()) == 7 ? 0 : 1;
+  });
+  EXPECT_EQ(answer, 0);
+}
+
+TEST(Process, ARefusalToRaiseThePriorityIsSaid) {
+  const int answer = in_child([] {
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_NICE, &none);
+    if (::getuid() == 0 && ::setuid(65'534) != 0) return 2;
+    if (!set_nice(::getpid(), 5)) return 3;
+    return !set_nice(::getpid(), 0) && nice_of(::getpid()) == 5 ? 0 : 1;
+  });
+  EXPECT_EQ(answer, 0);
+}
+
+TEST(Process, AGoneProcessNeedsNoNiceValue) {
+  EXPECT_TRUE(set_nice(0x7fffffff, 5));
 }
 
 }  // namespace

@@ -87,6 +87,8 @@ engine::Status Core::status() const {
   out.profile = profile_;
   out.flash_attention = granted_.flash_attention;
   out.kv_type = granted_.kv_type;
+  out.threads = threads_;
+  out.nice = nice_;
   if (stats_) {
     out.decode_tps = stats_->decode_tps;
     out.prefill_tps = stats_->prefill_tps;
@@ -166,6 +168,36 @@ void Core::on_idle_deadline() {
   if (const auto next = idle_.next_deadline()) idle_timer_->arm(*next, [this] { on_idle_deadline(); });
 }
 
+// --- good manners
+
+void Core::set_manners(engine::Manners manners) {
+  manners_ = manners;
+  apply_manners();
+}
+
+// Priority from the spawn on, because a load computes, too; threads once there is somebody to tell.
+void Core::apply_manners() {
+  const auto orders = capacity::neighbour_orders({.yielding = manners_.yielding}, std::max(1, load_.threads),
+                                                 manners_.pressured);
+  Millis idle = options_.idle_timeout;
+  if (orders.idle_unload_ms)
+    idle = idle > Millis(0) ? std::min(idle, Millis(*orders.idle_unload_ms)) : Millis(*orders.idle_unload_ms);
+  idle_.set_budget(idle);
+  on_idle_deadline();
+  if (!launch_ || state_ == State::stopping) return;
+  if (nice_ != orders.nice) {
+    if (launch_->set_nice(orders.nice))
+      nice_ = orders.nice;
+    else
+      log_warn("the kernel does not let this user change a model's priority; its next load has the usual one",
+               {{"model", model_id_}, {"nice", std::to_string(nice_)}});
+  }
+  if (stage_ == Stage::ready && threads_ != orders.threads) {
+    threads_ = orders.threads;
+    launch_->send(protocol::encode(protocol::Control{0, "set_threads", threads_}));
+  }
+}
+
 // --- stopping
 
 void Core::stop_launch(StopReason reason) {
@@ -216,6 +248,7 @@ void Core::dispose() {
   launch_.reset();
   dying_.reset();
   seat_.reset();
+  gpu_hold_.reset();
   pid_file_.reset();
   set_state(State::stopped);
 }
@@ -233,6 +266,7 @@ void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   desk_.close();  // before what was held would be sent
   if (std::exchange(gives_way_, false)) desk_.hold(false);
   pid_file_.reset();
+  gpu_hold_.reset();
   start_timer_->cancel();
   idle_timer_->cancel();
   stats_arrived_.notify();

@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 
+#include "capacity/neighbour.h"
 #include "engine/admission.h"
+#include "engine/gpu_gate.h"
 #include "engine/idle_policy.h"
 #include "engine/incidents.h"
 #include "engine/orphans.h"
@@ -46,6 +48,8 @@ struct EmbeddedParts {
   // Null: every load is granted what its plan says (tests).
   std::shared_ptr<engine::Admission> admission;
   engine::WatchdogLimits watchdog = {};
+  // In front of everything that computes on a GPU. Null: nothing is (tests).
+  std::shared_ptr<engine::GpuGate> gpu = nullptr;
 };
 
 std::unique_ptr<engine::Engine> make_embedded_engine(EmbeddedParts parts, std::string model_id,
@@ -63,6 +67,7 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<engine::StopOutcome> stop(engine::StopReason reason);
   asio::awaitable<std::optional<std::string>> worker_stats();
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish);
+  void set_manners(engine::Manners manners);
   // The owner is gone: everything ends at once, and later use answers `engine-evicted`.
   void dispose();
 
@@ -117,6 +122,9 @@ class Core : public std::enable_shared_from_this<Core> {
   void stop_launch(engine::StopReason reason);
   void mark_used();
   int hits_last_minute() const;
+  void apply_manners();
+  bool uses_gpu() const { return parts_.gpu && options_.backend != engine::Backend::cpu; }
+  asio::awaitable<engine::EngineResult<>> pass_gpu_gate(std::shared_ptr<Start> start);
   void on_idle_deadline();
   void set_state(engine::State state);
 
@@ -136,8 +144,9 @@ class Core : public std::enable_shared_from_this<Core> {
   engine::Wakeup changed_;  // of state_
   std::uint64_t generation_ = 0;
   std::shared_ptr<Start> start_;
-  std::unique_ptr<engine::Seat> seat_;   // from a start that was admitted to the end of its process
-  Bytes process_bytes_ = 0;              // of the plan: what the worker needs beside what it reports
+  std::unique_ptr<engine::Seat> seat_;  // from a start that was admitted to the end of its process
+  Bytes process_bytes_ = 0;             // of the plan: what the worker needs beside what it reports
+  engine::Manners manners_;
   bool gives_way_ = false;               // to another model: nothing new is sent to the worker
   std::shared_ptr<WorkerLaunch> dying_;  // its process is not gone yet and keeps the seat
   bool measuring_ = false;               // a dry run is under way
@@ -149,7 +158,9 @@ class Core : public std::enable_shared_from_this<Core> {
   // The live launch and what belongs to it.
   std::shared_ptr<WorkerLaunch> launch_;
   std::unique_ptr<engine::PidFile> pid_file_;
+  std::unique_ptr<engine::Arbiter::Hold> gpu_hold_;  // the right to be asked to leave the GPU
   Stage stage_ = Stage::hello;
+  int threads_ = 0, nice_ = 0;  // that it has now
   std::optional<engine::StartDeadline> deadline_;
   MonotonicTime launched_at_{};
   protocol::Load load_;

@@ -56,6 +56,7 @@ class EmbeddedEngine final : public engine::Engine {
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish) override {
     return core_->plan(wish);
   }
+  void set_manners(engine::Manners manners) override { core_->set_manners(manners); }
 
  private:
   std::shared_ptr<Core> core_;
@@ -73,6 +74,7 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
                                                      std::string model_id, models::ModelStore& store,
                                                      const Clock& clock,
                                                      std::shared_ptr<engine::Admission> admission,
+                                                     std::shared_ptr<engine::GpuGate> gpu,
                                                      EmbeddedOptions options) {
   EmbeddedParts parts{.loop = loop,
                       .pool = std::move(pool),
@@ -85,7 +87,8 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
                                                 return failing_buffer_types(home, program,
                                                                             system::read_cpu().model);
                                               }),
-                      .admission = std::move(admission)};
+                      .admission = std::move(admission),
+                      .gpu = std::move(gpu)};
   return make_embedded_engine(std::move(parts), std::move(model_id), std::move(options));
 }
 

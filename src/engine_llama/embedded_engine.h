@@ -4,6 +4,7 @@
 // 13). Spawns it on demand, plans slots and context from the file's metadata, speaks the frame protocol,
 // freezes and stops it when idle, and turns its end into a classified error for every request it carried.
 #pragma once
+#include <array>
 #include <boost/asio/any_io_executor.hpp>
 #include <filesystem>
 #include <memory>
@@ -14,12 +15,17 @@
 #include "base/clock.h"
 #include "catalog/catalog.h"
 #include "engine/admission.h"
+#include "engine/backend.h"
 #include "engine/engine.h"
+#include "engine/gpu_gate.h"
 #include "engine/request_queue.h"
 #include "models/store.h"
 #include "prompt/behaviors.h"
 
 namespace gezel::engine_llama {
+
+// What this worker can compute on: it puts no layer on a GPU yet, whatever its libllama could.
+inline constexpr std::array kBuiltBackends{engine::Backend::cpu};
 
 struct EmbeddedOptions {
   std::filesystem::path home;            // for caches, logs, incidents, pid files
@@ -33,6 +39,8 @@ struct EmbeddedOptions {
   Millis idle_timeout{300'000};      // 0: never stopped for idleness
   Millis startup_timeout{180'000};
   Millis ambient_quiet = engine::RequestQueue::kAmbientQuiet;  // 0: ambient work goes at once
+  // On what the worker computes. Anything but the processor passes the GPU's gate before each start.
+  engine::Backend backend = engine::Backend::cpu;
   bool sandbox = true;
   std::vector<std::string> excluded_buffer_types;   // failed the self-test on this machine
   prompt::BehaviorSwitches behaviors;               // over what profiles say
@@ -43,11 +51,13 @@ struct EmbeddedOptions {
 // `model_id` with or without "llama-cpp:". `store` is asked for the model at each start, so that a changed or
 // missing file is noticed, and hashes it in the background when it changed. `pool` runs blocking work and
 // should have two threads or more: hashing a large model occupies one for a while. `store`, `clock` and both
-// executors outlive the engine. Every load asks `admission` for its memory.
+// executors outlive the engine. Every load asks `admission` for its memory,
+// and one that computes on a GPU passes `gpu` before.
 std::unique_ptr<engine::Engine> make_embedded_engine(boost::asio::any_io_executor loop,
                                                      boost::asio::any_io_executor pool, std::string model_id,
                                                      models::ModelStore& store, const Clock& clock,
                                                      std::shared_ptr<engine::Admission> admission,
+                                                     std::shared_ptr<engine::GpuGate> gpu,
                                                      EmbeddedOptions options);
 
 }  // namespace gezel::engine_llama

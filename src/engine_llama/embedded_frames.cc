@@ -110,6 +110,7 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
     return fail(ErrorKind::corrupt, "protocol_error",
                 fmt::format("ready grants {} slots of {} tokens", granted_.slots, granted_.context_per_slot));
   stage_ = Stage::ready;
+  apply_manners();
   auto& snapshot = launch_->snapshot();
   snapshot.reached_ready = true;
   snapshot.diagnostics["contextPerSlot"] = granted_.context_per_slot;

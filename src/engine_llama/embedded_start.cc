@@ -80,6 +80,7 @@ void Core::settle(EngineResult<> result) {
   start->result = result;
   start->settled.notify();
   if (parts_.admission) parts_.admission->changed();
+  if (uses_gpu()) parts_.gpu->arbiter().changed();
   if (disposed_) return;
   if (result) {
     set_state(State::ready);
@@ -123,7 +124,8 @@ asio::awaitable<EngineResult<ModelFacts>> Core::find_model(std::shared_ptr<Start
       refusal_->stamp.mtime_ns == found->stamp.mtime_ns)
     co_return std::unexpected(refusal_->error);
   refusal_.reset();
-  identity_ = {"cpu", engine::fingerprint_file(options_.engine_program), model_id_,
+  identity_ = {std::string(engine::backend_name(options_.backend)),
+               engine::fingerprint_file(options_.engine_program), model_id_,
                engine::fingerprint_stamp(found->stamp)};
   if (const auto reason = quarantine_.reason(identity_))
     co_return std::unexpected(make_error("engine-quarantined", "Not started: " + *reason + "."));
@@ -138,6 +140,11 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
   loaded_ = *facts;
   if (facts->integrity == models::Integrity::changed) verify_in_background(*facts);
 
+  if (uses_gpu()) {
+    auto passed = co_await pass_gpu_gate(start);
+    if (start->result) co_return;
+    if (!passed) co_return settle(std::unexpected(passed.error()));
+  }
   auto plan = co_await on_pool(parts_.pool,
                                [planner = parts_.planner, model = facts->model] { return planner(model); });
   if (start->result) co_return;
@@ -151,6 +158,12 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
     seat_.reset();
     settle(std::unexpected(launched.error()));
   }
+}
+
+// Before the memory is planned: an engine that makes way for this one still holds its own.
+asio::awaitable<EngineResult<>> Core::pass_gpu_gate(std::shared_ptr<Start> start) {
+  const auto self = shared_from_this();
+  co_return co_await parts_.gpu->enter(engine::GpuSlot::llm, [start] { return !start->result; });
 }
 
 engine::Holder Core::holder() {
@@ -368,6 +381,8 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   }
   ++generation_;
   stage_ = Stage::hello;
+  threads_ = load_.threads;
+  nice_ = 0;
   granted_ = {};
   vocabulary_ = plan.vocabulary;
   launched_at_ = parts_.clock.now();
@@ -389,8 +404,15 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
                                      }});
   launch_->snapshot().model = model_id_;
   launch_->snapshot().diagnostics = diagnostics;
+  if (uses_gpu())
+    gpu_hold_ = parts_.gpu->arbiter().add(engine::GpuSlot::llm, ledger_key(),
+                                          [weak = weak_from_this()]() -> asio::awaitable<void> {
+                                            if (const auto self = weak.lock())
+                                              co_await self->stop(StopReason::evict);
+                                          });
   pid_file_ = std::make_unique<engine::PidFile>(options_.home, "embedded", model_id_, pid);
   log_.line(fmt::format("spawned pid {}", pid));
+  apply_manners();
   launch_->send(protocol::encode(protocol::FrameType::hello,
                                  protocol::Hello{protocol::kProtocolVersion, options_.version}));
   arm_start_deadline();

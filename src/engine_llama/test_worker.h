@@ -130,7 +130,9 @@ struct FakeWorker {
   std::vector<engine::EndSignal> signals;
   bool ended = false;
   bool dies_on_kill = true;
-  bool dropped = false;  // the daemon let go of the process
+  int nice = 0;
+  bool keeps_nice = false;  // the kernel refuses to lower it
+  bool dropped = false;     // the daemon let go of the process
 };
 
 class FakeProcess final : public WorkerProcess {
@@ -143,6 +145,11 @@ class FakeProcess final : public WorkerProcess {
   void signal(engine::EndSignal signal) override {
     worker_->signals.push_back(signal);
     if (signal == engine::EndSignal::kill && worker_->dies_on_kill) worker_->exit({0, SIGKILL});
+  }
+  bool set_nice(int nice) override {
+    if (nice < worker_->nice && worker_->keeps_nice) return false;
+    worker_->nice = nice;
+    return true;
   }
   void on_exit(std::function<void(ExitStatus)> callback) override { worker_->on_exit = std::move(callback); }
 
@@ -233,6 +240,7 @@ class EngineTest : public testing::Test {
           return LaunchPlan{
               .slots = slots, .context = 2048, .threads = 2, .vocabulary = 1'000, .profile = profile};
         }};
+    parts.gpu = gpu;
     engine = make_embedded_engine(std::move(parts), "llama-cpp:m", options);
   }
   void settle() {
@@ -352,6 +360,7 @@ class EngineTest : public testing::Test {
   std::shared_ptr<FakeLauncher> launcher = std::make_shared<FakeLauncher>(io);
   std::shared_ptr<FakeModels> models = std::make_shared<FakeModels>();
   EmbeddedOptions options;
+  std::shared_ptr<engine::GpuGate> gpu;
   int slots = 1;
   profiles::Applied profile;
   prompt::QueueTerms terms;  // of what is asked from then on

@@ -42,6 +42,8 @@ class WorkerLaunch : public std::enable_shared_from_this<WorkerLaunch> {
   std::int64_t pid() const { return snapshot_.pid; }
   engine::ExitSnapshot& snapshot() { return snapshot_; }  // the owner adds model, diagnostics, reached_ready
   void send(std::string frame);
+  // See WorkerProcess::set_nice().
+  bool set_nice(int nice) { return !process_ || process_->set_nice(nice); }
   // A planned end: drain frame, SIGTERM after a second, SIGKILL after three. The first reason stands.
   void stop(engine::StopReason reason);
   // The worker is broken: it is killed at once, nothing more is read from it. `panic_kind` says how we know.

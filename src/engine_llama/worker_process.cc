@@ -1,5 +1,7 @@
 #include "engine_llama/worker_process.h"
 
+#include <algorithm>
+
 namespace gezel::engine_llama {
 namespace {
 
@@ -11,7 +13,8 @@ class Process final : public WorkerProcess {
       : loop_(std::move(loop)),
         pid_(child.pid),
         output_(std::move(child.output)),
-        socket_(std::move(socket)) {
+        socket_(std::move(socket)),
+        first_nice_(engine::nice_of(child.pid)) {
     watch_ = engine::watch_child(loop_, pid_, [this](ExitStatus status) {
       ended_ = status;
       if (auto call = std::exchange(callback_, nullptr)) call(status);
@@ -27,12 +30,16 @@ class Process final : public WorkerProcess {
   void signal(engine::EndSignal signal) override {
     if (!ended_) engine::signal_process(pid_, signal);
   }
+  bool set_nice(int nice) override {
+    return ended_ || engine::set_nice(pid_, nice == 0 ? first_nice_ : std::max(first_nice_, nice));
+  }
   void on_exit(std::function<void(ExitStatus)> callback) override { callback_ = std::move(callback); }
 
  private:
   boost::asio::any_io_executor loop_;
   std::int64_t pid_;
   Fd output_, socket_;
+  int first_nice_;
   std::unique_ptr<engine::ChildWatch> watch_;
   std::optional<ExitStatus> ended_;
   std::function<void(ExitStatus)> callback_;

@@ -21,6 +21,9 @@ class WorkerProcess {
   virtual Fd take_socket() = 0;  // once
   virtual Fd take_output() = 0;  // once; what the process prints
   virtual void signal(engine::EndSignal signal) = 0;
+  // Every thread of it gets at least this nice value; 0: the one it was started with. False: the kernel
+  // refused, and it stays as it is.
+  virtual bool set_nice(int nice) = 0;
   // Calls once, on the loop, when it has ended. At most one callback; an empty one forgets the last.
   virtual void on_exit(std::function<void(ExitStatus)> callback) = 0;
 };

@@ -72,6 +72,15 @@ TEST_F(Launching, AKilledChildSaysSo) {
   EXPECT_EQ(wait(**process).signal, SIGKILL);
 }
 
+TEST_F(Launching, AChildKeepsAtLeastTheNiceValueItWasStartedWith) {
+  auto process = launch("read line <&3\n");
+  ASSERT_TRUE(process);
+  const auto pid = (*process)->pid();
+  const int first = engine::nice_of(pid);
+  EXPECT_TRUE((*process)->set_nice(10));
+  EXPECT_EQ(engine::nice_of(pid), std::max(first, 10));
+}
+
 TEST_F(Launching, ADroppedProcessIsKilledAndReaped) {
   auto process = launch("read line <&3\n");
   ASSERT_TRUE(process);

@@ -289,6 +289,14 @@ void Context::set_abort_flag(const std::atomic<bool>* flag) {
   impl_->abort_flag.store(flag, std::memory_order_relaxed);
 }
 
+void Context::set_threads(int threads) {
+  const int count = std::clamp(threads, 1, GGML_MAX_N_THREADS);
+  llama_set_n_threads(impl_->context, count, count);
+}
+int Context::threads() const {
+  return llama_n_threads(impl_->context);
+}
+
 int Context::slots() const {
   return impl_->slots;
 }

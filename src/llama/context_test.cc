@@ -68,6 +68,16 @@ std::vector<Token> filler(int count) {
 
 // Recorded where at every step the best token leads by at least 0.6, so that another processor's rounding
 // changes nothing.
+TEST(Context, AnotherNumberOfThreadsChangesNoAnswer) {
+  auto context = make(smollm(), {.slots = 2, .context_per_slot = 256});
+  const std::string with_two = greedy(smollm(), *context, "The capital of France is", 12, 0);
+  context->set_threads(1);
+  EXPECT_EQ(context->threads(), 1);
+  EXPECT_EQ(greedy(smollm(), *context, "The capital of France is", 12, 1), with_two);
+  context->set_threads(0);
+  EXPECT_EQ(context->threads(), 1);
+}
+
 TEST(Context, GreedyTextIsTheRecordedOne) {
   const auto cases =
       parse_json(testing::read_whole(std::filesystem::path(GEZEL_TESTDATA) / "llama" / "greedy.json"));

@@ -175,6 +175,10 @@ class Context {
   // While set and true, a running CPU decode stops early (DecodeCode::aborted). Read from the decode threads.
   void set_abort_flag(const std::atomic<bool>* flag);
 
+  // From the next decode on; clamped to what the library can.
+  void set_threads(int threads);
+  int threads() const;
+
   int slots() const;
   std::int64_t context_per_slot() const;  // granted: what was asked, padded up to a multiple of 256
   int batch_tokens() const;               // granted: at most slots × context

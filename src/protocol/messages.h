@@ -133,6 +133,7 @@ struct Failed {
 struct Stats {
   int slots = 0, sequences = 0;  // sequences: runs that are queued, prefilling or decoding
   int queued = 0;
+  int threads = 0;              // it computes with; 0: it does not say
   std::int64_t cells_used = 0;  // KV cells held by live runs and sticky runs
   Bytes kv_bytes = 0;
   int fds = 0;
@@ -158,8 +159,9 @@ struct TokensReply {
 };
 
 struct Control {
-  std::uint64_t id = 0;
-  std::string action;  // pause | resume | end_reasoning
+  std::uint64_t id = 0;        // of the request; 0 for what concerns the whole worker
+  std::string action;          // pause | resume | end_reasoning | set_threads
+  std::optional<int> threads;  // set_threads: compute with so many from the next step on
 };
 
 struct Cancel {

@@ -122,7 +122,7 @@ Failed full_failed() {
           8192};
 }
 Stats full_stats() {
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15.5, 16.5};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5, 17.5};
 }
 Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};
@@ -161,6 +161,7 @@ TEST(Messages, EveryMessageSurvivesTheRoundTrip) {
   expect_round_trip(encode(TokensReply{6, {0, -1, 2147483647, -2147483647 - 1}, 4}), parse_tokens_reply,
                     encode_plain);
   expect_round_trip(encode(Control{7, "end_reasoning"}), parse_control, encode_plain);
+  expect_round_trip(encode(Control{0, "set_threads", 3}), parse_control, encode_plain);
   expect_round_trip(encode_cancel(8), parse_cancel, encode_cancel);
 }
 
@@ -454,6 +455,8 @@ TEST(Messages, MalformedJsonNamesTheByte) {
                                    {"{\"id\":1,\"x\":\"\xff\"}", "", "not UTF-8 at byte 13"},
                                });
   expect_refused(parse_control, {
+                                    {R"({"id":0,"action":"set_threads","threads":0})", "threads", "1"},
+                                    {R"({"id":0,"action":"set_threads","threads":4097})", "threads", "4096"},
                                     {R"({"id":1,"action":"\x"})", "action", "unknown escape"},
                                     {R"({"id":1,"action":"\u12g4"})", "action", "hexadecimal"},
                                     {R"({"id":1,"action":"\ud800"})", "action", "surrogate"},

@@ -11,6 +11,7 @@
 namespace gezel::protocol {
 
 inline constexpr std::int64_t kMaxSlots = 4096;
+inline constexpr std::int64_t kMaxThreads = 4096;
 inline constexpr std::int64_t kMaxPathBytes = 16 * 1024;
 inline constexpr std::int64_t kMaxNameBytes = 4096;
 inline constexpr std::int64_t kMaxShortList =
@@ -20,7 +21,8 @@ inline constexpr std::int64_t kMaxTokenBytes = 64 * 1024;
 inline constexpr std::array<std::string_view, 2> kDoneReasons = {"stop", "length"};
 inline constexpr std::array<std::string_view, 3> kProgressStages = {"load", "queued", "prefill"};
 inline constexpr std::array<std::string_view, 4> kRetries = {"never", "same_engine", "other_engine", "after"};
-inline constexpr std::array<std::string_view, 3> kActions = {"pause", "resume", "end_reasoning"};
+inline constexpr std::array<std::string_view, 4> kActions = {"pause", "resume", "end_reasoning",
+                                                             "set_threads"};
 
 // ---- what a model is asked
 
@@ -185,7 +187,7 @@ void describe(auto& field, like<Load> auto& load) {
   field("cache_folder", load.cache_folder, up_to(kMaxPathBytes));
   field.required("slots", load.slots, range(1, kMaxSlots));
   field.required("ctx_per_slot", load.context_per_slot, at_least(1));
-  field.required("threads", load.threads, range(1, 4096));
+  field.required("threads", load.threads, range(1, kMaxThreads));
   field("flash_attn", load.flash_attention);
   field("kv_type", load.kv_type, up_to(kMaxNameBytes));
   field("excluded_buffer_types", load.excluded_buffer_types, up_to(kMaxShortList));
@@ -217,6 +219,7 @@ void describe(auto& field, like<TokensQuery> auto& query) {
 void describe(auto& field, like<Control> auto& control) {
   field.required("id", control.id);
   field.word("action", control.action, kActions);
+  field("threads", control.threads, range(1, kMaxThreads));
 }
 
 // ---- worker to daemon
@@ -321,6 +324,7 @@ void describe(auto& field, like<Failed> auto& failed) {
 
 void describe(auto& field, like<Stats> auto& stats) {
   field.required("slots", stats.slots, at_least(0));
+  field("threads", stats.threads, up_to(kMaxThreads));
   field.required("sequences", stats.sequences, at_least(0));
   field("queued", stats.queued, at_least(0));
   field.required("cells_used", stats.cells_used, at_least(0));

@@ -1,6 +1,7 @@
 #include "service/inference_service.h"
 
 #include <boost/asio/thread_pool.hpp>
+#include <charconv>
 #include <utility>
 
 #include "base/log.h"
@@ -8,6 +9,7 @@
 #include "engine_llama/embedded_engine.h"
 #include "engine_llama/launch_plan.h"
 #include "service/service_core.h"
+#include "system/cpu_share.h"
 #include "system/memory.h"
 #include "system/pressure.h"
 
@@ -133,9 +135,10 @@ engine::Admission::Machine machine_memory(std::optional<Bytes> budget) {
           .free_ram = memory.available};
 }
 
-engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options,
+engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options, engine::Backend backend,
                                              std::shared_ptr<const catalog::Catalog> catalog) {
   engine_llama::EmbeddedOptions out;
+  out.backend = backend;
   out.home = options.home;
   out.engine_program = options.engine_program;
   out.slots = options.slots;
@@ -171,7 +174,35 @@ void use_config(ServiceOptions& options) {
   }
 }
 
+std::shared_ptr<engine::NeighbourWatch> neighbour_watch(const asio::any_io_executor& loop, World& world,
+                                                        const NeighbourTrial& trial,
+                                                        std::shared_ptr<engine::PressureWatch> pressure) {
+  return std::make_shared<engine::NeighbourWatch>(engine::NeighbourWatch::Parts{
+      .loop = loop,
+      .pool = world.pool.get_executor(),
+      .clock = world.clock,
+      .timers = std::make_shared<engine::LoopTimers>(loop),
+      .read = [root = trial.root](std::span<const int> pids) { return system::read_cpu_times(pids, root); },
+      .pressured = [pressure = std::move(pressure)] { return pressure->state().pressured(); },
+      .patience = {.yield_ms = trial.yield.count(), .return_ms = trial.back.count()},
+      .look = trial.look});
+}
+
 }  // namespace
+
+std::optional<NeighbourTrial> parse_neighbour_trial(std::string_view text) {
+  NeighbourTrial out;
+  for (Millis* time : {&out.look, &out.yield, &out.back}) {
+    std::int64_t number = 0;
+    const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || number < 1) return std::nullopt;
+    *time = Millis(number);
+    text.remove_prefix(static_cast<std::size_t>(at - text.data()));
+    if (text.starts_with(',')) text.remove_prefix(1);
+  }
+  if (!text.empty()) out.root = text;
+  return out;
+}
 
 std::unique_ptr<InferenceService> InferenceService::create(ServiceParts parts, ServiceOptions options) {
   return std::make_unique<Service>(std::move(parts), std::move(options));
@@ -189,37 +220,44 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
       .timers = std::make_shared<engine::LoopTimers>(loop),
       .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
   GEZEL_CHECK(check_addresses(options.installs));
+  GEZEL_TRY(const auto backend, choose_engine_backend(options.gpu.backend, backend_host()));
+  const auto gpu = make_gpu_gate(loop, pool, world->clock, options.gpu);
   const auto installs = make_install_parts(options.home, options.installs, options.memory_budget,
                                            options.version, world->clock, world->entropy);
   installs->timers = std::make_shared<engine::LoopTimers>(loop);
-  ServiceParts parts{
-      .keep_alive = world,
+  const auto pressure = std::make_shared<engine::PressureWatch>(engine::PressureWatch::Parts{
       .loop = loop,
       .pool = pool,
       .clock = world->clock,
-      .entropy = world->entropy,
-      .make_engine =
-          [loop, pool, admission, world = world.get(), settings = engine_options(options, installs->catalog)](
-              const std::string& model_id, models::ModelStore& store) {
-            return engine_llama::make_embedded_engine(loop, pool, model_id, store, world->clock, admission,
-                                                      settings);
-          },
-      .admission = admission,
-      .launch = engine_llama::launch_settings(engine_options(options)),
-      .pressure = std::make_shared<engine::PressureWatch>(engine::PressureWatch::Parts{
-          .loop = loop,
-          .pool = pool,
-          .clock = world->clock,
-          .timers = std::make_shared<engine::LoopTimers>(loop),
-          .sample = [] { return capacity::pressure_sample(system::read_pressure(), system::read_memory()); },
-          .admission = admission}),
-      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
-      .installs = installs,
-      .drain_pool =
-          [world = world.get(), installs = installs.get()] {
-            installs->drain();
-            world->pool.join();
-          }};
+      .timers = std::make_shared<engine::LoopTimers>(loop),
+      .sample = [] { return capacity::pressure_sample(system::read_pressure(), system::read_memory()); },
+      .admission = admission});
+  const auto settings = engine_options(options, backend.backend, installs->catalog);
+  ServiceParts parts{.keep_alive = world,
+                     .loop = loop,
+                     .pool = pool,
+                     .clock = world->clock,
+                     .entropy = world->entropy,
+                     .make_engine =
+                         [loop, pool, admission, gpu, world = world.get(), settings](
+                             const std::string& model_id, models::ModelStore& store) {
+                           return engine_llama::make_embedded_engine(loop, pool, model_id, store,
+                                                                     world->clock, admission, gpu, settings);
+                         },
+                     .admission = admission,
+                     .launch = engine_llama::launch_settings(settings),
+                     .pressure = pressure,
+                     .neighbour = options.good_neighbour
+                                      ? neighbour_watch(loop, *world, options.neighbour_trial, pressure)
+                                      : nullptr,
+                     .gpu = gpu,
+                     .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
+                     .installs = installs,
+                     .drain_pool =
+                         [world = world.get(), installs = installs.get()] {
+                           installs->drain();
+                           world->pool.join();
+                         }};
   return create(std::move(parts), std::move(options));
 }
 

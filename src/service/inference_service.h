@@ -22,12 +22,22 @@
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
 #include "service/config.h"
+#include "service/gpu_parts.h"
 #include "service/install_settings.h"
 #include "service/installs.h"
 
 namespace gezel::service {
 
 namespace asio = boost::asio;
+
+// For tests of good-neighbour mode: other times, and a folder that stands for "/" where the use of the
+// processors is read.
+struct NeighbourTrial {
+  Millis look{2'000}, yield{10'000}, back{60'000};
+  std::filesystem::path root = "/";
+};
+// "look,yield,back[,root]" in milliseconds, as in GEZEL_NEIGHBOUR_TRIAL; nothing when it is not that.
+std::optional<NeighbourTrial> parse_neighbour_trial(std::string_view text);
 
 struct ServiceOptions {
   std::filesystem::path home;            // GEZEL_HOME
@@ -45,6 +55,10 @@ struct ServiceOptions {
   // GEZEL_AMBIENT_QUIET_MS: ambient work waits for a free place or for so long without other work; 0: never.
   std::optional<Millis> ambient_quiet;
   std::optional<Bytes> memory_budget;  // GEZEL_CAPACITY_BUDGET_GB: what all models together may take
+  // --good-neighbour: models step back while other programs want the processors.
+  bool good_neighbour = true;
+  NeighbourTrial neighbour_trial;
+  GpuSettings gpu;
   bool sandbox = true;
   bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls
   prompt::BehaviorSwitches behaviors;  // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "models/manifest.h"
+#include "service/os.h"
 
 namespace gezel::service {
 namespace {
@@ -28,6 +29,15 @@ json::object lanes_json(const engine::LaneLoads& lanes) {
 
 json::value unload_time(const std::optional<WallTime>& time) {
   return time ? json::value(iso_time(*time)) : json::value(nullptr);
+}
+
+json::object neighbour_json(const engine::NeighbourWatch* watch) {
+  if (watch == nullptr) return {{"mode", "off"}};
+  const auto others = watch->others_permille();
+  return {{"mode", "auto"},
+          {"state", watch->yielding() ? "yielding" : "normal"},
+          {"since", iso_time(watch->since())},
+          {"others_cpu", others ? json::value(*others / 1000.0) : json::value()}};
 }
 
 #if defined(__APPLE__)
@@ -63,6 +73,10 @@ void ServiceCore::start() {
     log_warn("a model cannot be used", {{"model", model.id}, {"reason", model.reason}});
   }
   if (parts_.pressure) parts_.pressure->start();
+  if (parts_.gpu) parts_.gpu->safety().refresh();
+  if (parts_.neighbour)
+    parts_.neighbour->start([this] { return own_processes(); },
+                            [this](engine::Manners manners) { engines_.set_manners(manners); });
   prepare_soon();
   verify_soon();
   installs_.start();
@@ -201,12 +215,21 @@ json::value ServiceCore::ps() {
                        {"context", status.context},
                        {"queued", status.queued},
                        {"lanes", lanes_json(status.lanes)},
+                       {"threads", status.threads},
+                       {"nice", status.nice},
                        {"idle_ms", status.idle_ms},
                        {"unload_at", unload_time(status.unload_at)}};
     if (!status.waiting.empty()) model["waiting"] = status.waiting;
     out.push_back(std::move(model));
   }
-  return json::object{{"models", std::move(out)}};
+  return json::object{{"models", std::move(out)}, {"neighbour", neighbour_json(parts_.neighbour.get())}};
+}
+
+std::vector<int> ServiceCore::own_processes() const {
+  std::vector<int> out{static_cast<int>(own_pid())};
+  for (const auto& [id, status] : engines_.list())
+    if (status.pid > 0) out.push_back(static_cast<int>(status.pid));
+  return out;
 }
 
 void ServiceCore::scan_if_old() {

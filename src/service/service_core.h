@@ -84,6 +84,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   void prepare_soon();
   void scan_soon();
   void scan_if_old();
+  std::vector<int> own_processes() const;  // this one and its workers
   void verify_soon();
   // Returns when a scan that began after the call is done.
   asio::awaitable<void> refresh();

@@ -53,6 +53,7 @@ json::value pressure_json(const engine::PressureWatch* watch) {
 json::value ServiceCore::memory() {
   if (!parts_.admission) return json::object{{"pools", json::array()}, {"reservations", json::array()}};
   const auto& admission = *parts_.admission;
+  if (parts_.gpu && !stopping_) parts_.gpu->safety().refresh();  // for the next who asks
   const auto machine = admission.machine();
   const auto rules = admission.broker().view();
   Bytes measured = 0;
@@ -73,11 +74,13 @@ json::value ServiceCore::memory() {
                     {"measured", measured},
                     {"margin", machine.total_ram > rules.budget ? machine.total_ram - rules.budget : 0},
                     {"free", machine.free_ram}};
-  return json::object{{"pools", json::array{std::move(pool)}},
-                      {"reservations", std::move(reservations)},
-                      {"enforced", rules.enforced},
-                      {"pressure", pressure_json(parts_.pressure.get())},
-                      {"waiting", admission.waiting()}};
+  return json::object{
+      {"pools", json::array{std::move(pool)}},
+      {"reservations", std::move(reservations)},
+      {"enforced", rules.enforced},
+      {"pressure", pressure_json(parts_.pressure.get())},
+      {"device_safety", parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety())) : json::value()},
+      {"waiting", admission.waiting()}};
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(PlanRequest request) {

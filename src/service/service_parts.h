@@ -13,6 +13,7 @@
 #include "capacity/launch.h"
 #include "engine/admission.h"
 #include "engine/engine.h"
+#include "engine/neighbour_watch.h"
 #include "engine/pressure_watch.h"
 #include "models/store.h"
 #include "service/install_parts.h"
@@ -35,7 +36,9 @@ struct ServiceParts {
   // memory to tell of.
   std::shared_ptr<engine::Admission> admission;
   capacity::LaunchSettings launch;  // what is asked of every model, for plans of those that are not here
-  std::shared_ptr<engine::PressureWatch> pressure;  // null: nobody looks
+  std::shared_ptr<engine::PressureWatch> pressure;    // null: nobody looks
+  std::shared_ptr<engine::NeighbourWatch> neighbour;  // null: good-neighbour mode is off
+  std::shared_ptr<engine::GpuGate> gpu;               // null: nothing is told of GPUs
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
   std::shared_ptr<InstallParts> installs;  // never null

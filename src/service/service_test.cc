@@ -276,7 +276,7 @@ TEST_F(Service, HealthNeedsNoEngineAndSaysWhenItStops) {
 TEST_F(Service, PsShowsExactlyTheAgreedMembers) {
   install("a");
   start();
-  EXPECT_EQ(to_json(service->ps()), R"({"models":[]})");
+  EXPECT_EQ(to_json(service->ps()), R"({"models":[],"neighbour":{"mode":"off"}})");
   ASSERT_TRUE(chat("a"));
   engines["llama-cpp:a"]->status = {.state = engine::State::ready,
                                     .pid = 42,
@@ -295,7 +295,7 @@ TEST_F(Service, PsShowsExactlyTheAgreedMembers) {
       fmt::format(
           R"({{"models":[{{"id":"llama-cpp:a","state":"ready","pid":42,"bytes":1000,"slots":8,"slots_busy":1,)"
           R"("context":8192,"queued":2,"lanes":{{"interactive":{{"running":1,"queued":0}},"background":{{"running":0,)"
-          R"("queued":2}}}},"idle_ms":7,"unload_at":"{}"}}]}})",
+          R"("queued":2}}}},"threads":0,"nice":0,"idle_ms":7,"unload_at":"{}"}}],"neighbour":{{"mode":"off"}}}})",
           iso_time(clock.wall_now())));
 }
 

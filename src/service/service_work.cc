@@ -364,6 +364,8 @@ void ServiceCore::begin_stop() {
   stopping_ = true;
   go_on_->store(false);
   if (parts_.pressure) parts_.pressure->stop();
+  if (parts_.neighbour) parts_.neighbour->stop();
+  if (parts_.gpu) parts_.gpu->safety().stop();
   installs_.begin_stop();
   catalog_updates_.begin_stop();
   prepared_changed_.notify();

@@ -120,6 +120,20 @@ std::optional<int> read_quota(const Hierarchy& hierarchy, const fs::path& folder
   return quota_in_cpus(parse_integer(parts[0]), parse_integer(parts[1]));
 }
 
+// Processor time of a group, in microseconds. Version 1 counts it in a hierarchy that may be another one.
+std::optional<std::uint64_t> read_used_us(const fs::path& root, const Hierarchy& hierarchy,
+                                          const fs::path& folder) {
+  if (hierarchy.v2) {
+    const auto stat = read_text(folder / "cpu.stat");
+    return stat ? number_after(*stat, "usage_usec") : std::nullopt;
+  }
+  const auto accounts = find_hierarchy(root, "cpuacct");
+  if (!accounts) return std::nullopt;
+  const auto used_ns =
+      read_bytes(accounts->mount / folder.lexically_relative(hierarchy.mount) / "cpuacct.usage");
+  return used_ns ? std::optional(*used_ns / 1'000) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<MemoryGroup> memory_groups(const fs::path& root, Bytes physical) {
@@ -153,6 +167,20 @@ std::optional<int> cpu_quota(const fs::path& root) {
     });
   }
   return smallest;
+}
+
+std::optional<CpuGroup> cpu_group(const fs::path& root) {
+  std::optional<CpuGroup> tightest;
+  for (std::string_view controller : {"", "cpu"}) {
+    const auto hierarchy = find_hierarchy(root, controller);
+    if (!hierarchy) continue;
+    walk_up(*hierarchy, [&](const fs::path& folder) {
+      const auto cpus = read_quota(*hierarchy, folder);
+      if (!cpus || (tightest && tightest->cpus <= *cpus)) return;
+      if (const auto used = read_used_us(root, *hierarchy, folder)) tightest = CpuGroup{*cpus, *used};
+    });
+  }
+  return tightest;
 }
 
 fs::path memory_pressure_file(const fs::path& root) {

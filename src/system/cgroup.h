@@ -4,6 +4,7 @@
 // limits and by those of every group around it, so the walk goes from our group up to where the hierarchy is
 // mounted. An absent, unreadable or malformed file means no limit from that source.
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -24,6 +25,14 @@ std::vector<MemoryGroup> memory_groups(const std::filesystem::path& root, Bytes 
 // CPUs by quota, rounded down (a larger pool than the quota spends each period throttled), at least 1;
 // nothing: no quota.
 std::optional<int> cpu_quota(const std::filesystem::path& root);
+
+// The group around this process that limits its CPUs most, by quota. Nothing: no quota, or the group does not
+// tell what it used.
+struct CpuGroup {
+  int cpus = 1;               // as cpu_quota()
+  std::uint64_t used_us = 0;  // by every process of the group since it was made
+};
+std::optional<CpuGroup> cpu_group(const std::filesystem::path& root);
 
 // The pressure file of our own group, else of the machine; empty: the kernel reports none.
 std::filesystem::path memory_pressure_file(const std::filesystem::path& root);

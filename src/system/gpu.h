@@ -5,6 +5,7 @@
 // and what it lacks.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,14 @@ struct GpuFacts {
   std::optional<Bytes> vram_bytes;  // where a file tells it (amdgpu)
   bool device_file = false;         // a file through which a program can use it is there
 };
+
+// Which libraries of GPU drivers a program of this machine could load. They are loaded for the question and
+// let go at once; nothing in them is called.
+struct DriverLibraries {
+  bool cuda = false, vulkan = false;
+};
+bool can_load_library(const char* name);
+DriverLibraries find_driver_libraries(const std::function<bool(const char*)>& can_load = can_load_library);
 
 // Sorted by address. `root` stands for "/" in tests.
 std::vector<GpuFacts> find_gpus(const std::filesystem::path& root = "/");

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,6 +123,17 @@ std::optional<GpuFacts> platform_gpu(const fs::path& root, const fs::path& devic
 }
 
 }  // namespace
+
+bool can_load_library(const char* name) {
+  void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+  if (library == nullptr) return false;
+  ::dlclose(library);
+  return true;
+}
+
+DriverLibraries find_driver_libraries(const std::function<bool(const char*)>& can_load) {
+  return {.cuda = can_load("libcuda.so.1"), .vulkan = can_load("libvulkan.so.1")};
+}
 
 std::vector<GpuFacts> find_gpus(const fs::path& root) {
   std::map<std::string, GpuFacts> by_address;

@@ -16,6 +16,14 @@ void add_pci(TestTree& tree, const std::string& address, const char* pci_class, 
   tree.file(folder + "class", pci_class).file(folder + "vendor", vendor).file(folder + "device", device);
 }
 
+TEST(DriverLibraries, AreAskedForByName) {
+  const auto found =
+      find_driver_libraries([](const char* name) { return std::string_view(name) == "libcuda.so.1"; });
+  EXPECT_TRUE(found.cuda);
+  EXPECT_FALSE(found.vulkan);
+  EXPECT_FALSE(can_load_library("libgezel-is-not-there.so.1"));
+}
+
 TEST(Gpu, AnNvidiaCardWithItsDriverIsNamedByTheDriver) {
   TestTree tree;
   add_pci(tree, "0000:01:00.0", "0x030200\n", "0x10de\n", "0x2335\n");

@@ -20,9 +20,12 @@ struct Pause {
   scheduler::RunId id;
   bool paused;
 };
+struct SetThreads {
+  int threads;
+};
 struct StatsQuery {};
 struct Stop {};
-using Command = std::variant<Prepared, Cancel, Pause, StatsQuery, Stop>;
+using Command = std::variant<Prepared, Cancel, Pause, SetThreads, StatsQuery, Stop>;
 
 class Commands {
  public:

@@ -35,6 +35,7 @@ void DecodeLoop::apply(const StatsQuery&) {
   stats.slots = figures.slots;
   stats.sequences = figures.sequences;
   stats.queued = figures.queued;
+  stats.threads = context_.threads();
   stats.cells_used = figures.cells_used;
   stats.kv_bytes = context_.memory().kv;
   stats.fds = usage_.open_descriptors();

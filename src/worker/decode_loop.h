@@ -13,8 +13,8 @@ namespace gezel::worker {
 class DecodeLoop {
  public:
   // `usage` was made before the sandbox closed /proc.
-  DecodeLoop(scheduler::Scheduler& scheduler, const llama::Context& context, Outbox& outbox,
-             Commands& commands, const system::ProcessUsage& usage)
+  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, Outbox& outbox, Commands& commands,
+             const system::ProcessUsage& usage)
       : scheduler_(scheduler), context_(context), outbox_(outbox), commands_(commands), usage_(usage) {}
 
   // Returns when a stop was asked for or the backend failed.
@@ -24,11 +24,12 @@ class DecodeLoop {
   void apply(Prepared& prepared);
   void apply(const Cancel& cancel) { scheduler_.cancel(cancel.id); }
   void apply(const Pause& pause) { scheduler_.pause(pause.id, pause.paused); }
+  void apply(const SetThreads& order) { context_.set_threads(order.threads); }
   void apply(const Stop&) { stopping_ = true; }
   void apply(const StatsQuery&);
 
   scheduler::Scheduler& scheduler_;
-  const llama::Context& context_;
+  llama::Context& context_;
   Outbox& outbox_;
   Commands& commands_;
   const system::ProcessUsage& usage_;

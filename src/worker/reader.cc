@@ -77,6 +77,10 @@ Result<> Reader::handle(const protocol::Frame& frame) {
       GEZEL_TRY(const auto control, protocol::parse_control(frame.body));
       if (control.action == "pause" || control.action == "resume") {
         commands_.push(Pause{control.id, control.action == "pause"});
+      } else if (control.action == "set_threads") {
+        if (!control.threads)
+          return fail(ErrorKind::invalid, "protocol_error", "set_threads names no number", "threads");
+        commands_.push(SetThreads{*control.threads});  // also before `ready`: it is for the first step then
       }
       return {};
     }

@@ -48,6 +48,8 @@ class Daemon:
         env = dict(os.environ)
         env["GEZEL_HOME"] = str(self.home)
         env.pop("GEZEL_PORT", None)
+        # What else runs on this machine must not make a difference.
+        env.setdefault("GEZEL_GOOD_NEIGHBOUR", "off")
         return env
 
     def cli(self, *args, **kwargs):

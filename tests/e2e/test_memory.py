@@ -74,6 +74,16 @@ def test_a_wish_of_a_plan_is_checked(make_daemon):
     assert plan(daemon, "nope")[0] == 404
 
 
+def test_what_gpus_are_asked_before_a_start_is_told(make_daemon, monkeypatch):
+    monkeypatch.setenv("GEZEL_DEVICE_SAFETY_MODE", "off")
+    daemon = make_daemon()
+    assert memory(daemon)["device_safety"] == {"mode": "off", "state": "off", "gpus": []}
+    monkeypatch.setenv("GEZEL_LLAMA_BACKEND", "cuda")
+    result = daemon.cli("serve", "--port", "0", "--home", daemon.home / "other")
+    assert result.returncode != 0
+    assert "GEZEL_LLAMA_BACKEND is cuda" in result.stdout + result.stderr
+
+
 def test_a_model_that_never_fits_is_denied_with_a_reason(make_daemon, monkeypatch):
     monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", "0.1")
     daemon = make_daemon(SMOLLM2)

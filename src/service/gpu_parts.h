@@ -1,0 +1,41 @@
+// service/gpu_parts.h
+//
+// GPUs as the service has them: what is asked of them before something starts on one, and what is told of
+// them.
+#pragma once
+#include <boost/asio/any_io_executor.hpp>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "engine/backend.h"
+#include "engine/gpu_gate.h"
+
+namespace gezel::service {
+
+struct GpuSettings {
+  std::optional<engine::Backend> backend;  // GEZEL_LLAMA_BACKEND; unset: the best of this machine
+  engine::GpuPolicy policy = engine::GpuPolicy::automatic;  // GEZEL_GPU_MEMORY_POLICY
+  engine::SafetySettings safety;                            // GEZEL_DEVICE_SAFETY_*
+  engine::PanicGuard panics;                                // GEZEL_GPU_PANIC_*
+};
+// From variables of the environment, by their full name. What is ignored is named in `ignored`.
+GpuSettings read_gpu_settings(const std::function<std::string(std::string_view)>& variable,
+                              std::vector<std::string>& ignored);
+
+// The host that this program was built for, with the driver libraries of this machine.
+engine::BackendHost backend_host();
+// Which of the builds of the embedded engine is started. Error `engine-unusable` for a wish that is no build.
+Result<engine::BackendChoice> choose_engine_backend(std::optional<engine::Backend> wish,
+                                                    const engine::BackendHost& host);
+
+// The gate of this machine. Where it has no GPU there is nothing to wait for.
+std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executor& loop,
+                                               const boost::asio::any_io_executor& pool, const Clock& clock,
+                                               const GpuSettings& settings);
+
+// {mode, state, gpus: [...]} of what was last seen.
+json::object device_safety_json(const engine::DeviceSafety& safety);
+
+}  // namespace gezel::service
