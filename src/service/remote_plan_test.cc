@@ -6,7 +6,6 @@
 
 #include "engine/timers.h"
 #include "models/remote_header.h"
-#include "service/remote_model.h"
 #include "service/test_service.h"
 
 namespace gezel::service {
@@ -159,6 +158,19 @@ TEST_F(RemotePlan, AHeaderIsReadOnce) {
   const auto again = planned("small-q4", {.context = 512, .slots = {}});
   EXPECT_EQ(number(again, "header_bytes_read"), 0U);
   EXPECT_EQ(number(again, "context"), 512U);
+  EXPECT_THAT(client.asked, ElementsAre("small-q4.gguf?download=true"));
+}
+
+TEST_F(RemotePlan, WhoAsksAtTheSameTimeSharesOneReading) {
+  offer("small-q4", model_file());
+  start();
+  int answers = 0;
+  for (int i = 0; i < 3; ++i) {
+    asio::co_spawn(loop, service->memory_plan({.model = "small-q4", .wish = {}, .cancelled = nullptr}),
+                   [&](const std::exception_ptr&, const auto& got) { answers += got.has_value() ? 1 : 0; });
+  }
+  settle();
+  EXPECT_EQ(answers, 3);
   EXPECT_THAT(client.asked, ElementsAre("small-q4.gguf?download=true"));
 }
 
@@ -360,6 +372,28 @@ TEST_F(SlowPlan, WhoGoesAwayIsNotWaitedFor) {
   EXPECT_EQ(got.error().status, 499);
 }
 
+TEST_F(SlowPlan, OnlySoManyWaitForTheNetwork) {
+  start();
+  use(silent);
+  int refused = 0;
+  const auto ended = [&](const std::exception_ptr&, const api::ApiResult<json::value>& got) {
+    if (!got && got.error().code == "too_many_plans") {
+      EXPECT_EQ(got.error().status, 503);
+      EXPECT_TRUE(got.error().retry_after_s);
+      ++refused;
+    }
+  };
+  for (int i = 0; i < 20; ++i) {
+    asio::co_spawn(
+        loop,
+        service->memory_plan(
+            {.model = "hf:org/repo", .wish = {}, .allow_network_names = true, .cancelled = nullptr}),
+        ended);
+  }
+  settle();
+  EXPECT_EQ(refused, 4);
+}
+
 TEST_F(SlowPlan, AStopEndsIt) {
   start();
   use(silent);
@@ -367,23 +401,6 @@ TEST_F(SlowPlan, AStopEndsIt) {
   const auto got = ask("small-q4");
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, "shutting_down");
-}
-
-TEST(HeaderMemory, OldHeadersAreForgottenAndAChangedFileIsAnother) {
-  HeaderCache cache;
-  const auto file = [](int number, Bytes size = 1) {
-    models::PlannedFile out;
-    out.urls = {fmt::format("https://models.example/{}", number)};
-    out.size_bytes = size;
-    return out;
-  };
-  for (int i = 0; i < 40; ++i) cache.put(file(i), {});
-  EXPECT_EQ(cache.find(file(7)), nullptr);
-  ASSERT_NE(cache.find(file(8)), nullptr);
-  EXPECT_EQ(cache.find(file(8, 2)), nullptr);
-  cache.put(file(40), {});
-  EXPECT_NE(cache.find(file(8)), nullptr) << "it was used last";
-  EXPECT_EQ(cache.find(file(9)), nullptr);
 }
 
 }  // namespace
