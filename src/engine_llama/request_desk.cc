@@ -131,6 +131,19 @@ void RequestDesk::send_generate(Run& run) {
   hooks_.send(std::move(frame));
 }
 
+// Back to where it was in the queue, with as long to wait as at first. False: the queue is full.
+bool RequestDesk::wait_again(Run& run) {
+  queue_.finish(run.id, clock_.now());
+  if (!queue_.push(entry_of(run), clock_.now())) return false;
+  leave_intake(run);
+  run.in_slot = false;
+  run.place = Run::Place::waiting;
+  run.waits_since = clock_.now();
+  run.waits_since_wall = clock_.wall_now();
+  arm_deadlines();
+  return true;
+}
+
 void RequestDesk::leave_intake(Run& run) {
   if (std::exchange(run.in_intake, false)) intake_moved_ = clock_.now();
 }
@@ -194,12 +207,8 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
     run->in_intake = run->in_slot = run->paused = false;
     const bool again = retry && !suspect && !run->verdict && run->place == Run::Place::admitted &&
                        !run->retried && run->characters == 0;
-    if (again) queue_.finish(run->id, clock_.now());
-    if (again && queue_.push(entry_of(*run), clock_.now())) {
+    if (again && wait_again(*run)) {
       run->retried = true;
-      run->place = Run::Place::waiting;
-      run->waits_since = clock_.now();
-      run->waits_since_wall = clock_.wall_now();
       run->tokens = 0;
       run->watchdog = TurnWatchdog(limits_);
       continue;
@@ -218,7 +227,6 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
     }
     leave(run);
   }
-  arm_deadlines();
 }
 
 // --- silence

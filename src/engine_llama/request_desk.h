@@ -88,6 +88,7 @@ class RequestDesk {
   engine::EngineResult<> check_tokens(const prompt::GenerateRequest& request) const;
   void admit();
   void send_generate(Run& run);
+  bool wait_again(Run& run);
   void leave(const std::shared_ptr<Run>& run);
   engine::RequestQueue::Entry entry_of(const Run& run) const;
   void abandon(Run& run, engine::Event last, bool drop_waiting);
