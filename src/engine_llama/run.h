@@ -27,6 +27,7 @@ struct Run {
       : id(number),
         lane(what.lane),
         has_form(what.output_format.kind != prompt::OutputFormat::Kind::text),
+        needs(what.context.value_or(0)),
         request(std::move(what)),
         wakeup(loop) {}
 
@@ -41,11 +42,14 @@ struct Run {
   const std::uint64_t id;
   const prompt::Lane lane;
   const bool has_form;  // the answer is held to a schema or a grammar
+  // The window without which it is not answered, in tokens; 0: it is not known to need a certain one. What it
+  // asks for, and more once a worker has counted its prompt.
+  std::int64_t needs;
   prompt::GenerateRequest request;  // emptied once the request can not be tried again
   Place place = Place::waiting;
   MonotonicTime since{};  // when it came
   bool retried = false;
-  bool started = false;  // Started was pushed
+  bool started = false;    // Started was pushed
   bool in_intake = false;  // the worker has it and has not said anything about it yet
   bool in_slot = false;    // the worker said so
   bool paused = false;
@@ -56,6 +60,10 @@ struct Run {
   std::int64_t last_ahead = -1;  // last position told
   engine::TurnWatchdog watchdog;
   std::optional<engine::EngineError> verdict;  // why the worker ends because of this request
+  std::int64_t told_possible = 0;              // the longest window that a worker was told could be loaded
+  bool settles = false;  // no longer window can be had: an answer that fits the loaded one will do
+  std::optional<engine::EngineError>
+      too_long;  // what the worker said of a prompt that its window does not hold
   std::deque<engine::Event> events;
   Bytes unsent_bytes = 0;  // of the text in `events`
   engine::Wakeup wakeup;

@@ -66,10 +66,10 @@ struct FakeWorker {
   void hello(int protocol = protocol::kProtocolVersion) {
     say(protocol::encode(protocol::FrameType::hello_reply, protocol::Hello{protocol, "b1"}));
   }
-  void ready(int slots) {
+  void ready(int slots, std::int64_t context = 2048) {
     protocol::Ready ready;
     ready.slots = slots;
-    ready.context_per_slot = 2048;
+    ready.context_per_slot = context;
     ready.kv_type = "f16";
     ready.weights_bytes = 100;
     ready.kv_bytes = 20;
@@ -232,9 +232,11 @@ class EngineTest : public testing::Test {
                           return LaunchPlan{.slots = slots,
                                             .context = 2048,
                                             .threads = 2,
+                                            .capacity = capacity,
                                             .vocabulary = 1'000,
                                             .profile = profile};
-                        }};
+                        },
+                        .admission = admission};
     engine = make_embedded_engine(std::move(parts), "llama-cpp:m", options);
   }
   void settle() {
@@ -283,12 +285,15 @@ class EngineTest : public testing::Test {
 
   Client ask(prompt::Lane lane = prompt::Lane::interactive, std::optional<std::int32_t> biased = {},
              prompt::OutputFormat::Kind format = prompt::OutputFormat::Kind::text) {
-    Client client;
     prompt::GenerateRequest request;
     request.lane = lane;
     request.output_format.kind = format;
     if (biased) request.sampling.logit_bias.emplace_back(*biased, 1.0F);
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
+    return send(std::move(request));
+  }
+  Client send(prompt::GenerateRequest request) {
+    Client client;
     refused.reset();
     asio::co_spawn(io, engine->generate(std::move(request)), [&](const std::exception_ptr&, auto result) {
       if (result)
@@ -354,6 +359,9 @@ class EngineTest : public testing::Test {
   EmbeddedOptions options;
   int slots = 1;
   profiles::Applied profile;
+  // Both or neither: how memory is planned.
+  std::shared_ptr<engine::Admission> admission;
+  std::optional<capacity::LaunchInput> capacity;
   std::vector<std::uint64_t> ids;  // of the requests that the worker got as soon as it was ready
   std::optional<engine::EngineError> denied, refused;
   std::unique_ptr<engine::Engine> engine;
