@@ -27,7 +27,8 @@ struct FakeGeneration final : engine::Generation {
 struct FakeState {
   engine::Status status;
   bool busy = false;
-  int generated = 0, stopped = 0;
+  int generated = 0, stopped = 0, planned = 0, refreshed = 0;
+  std::optional<capacity::MemoryPlan> plan;  // unset: it plans no memory
   std::optional<engine::EngineError> refuses;
   std::optional<std::string> stats;
   prompt::GenerateRequest last;
@@ -47,6 +48,7 @@ class FakeEngine final : public engine::Engine {
     co_return std::make_unique<FakeGeneration>();
   }
   bool busy() const override { return state_->busy; }
+  void refresh() override { ++state_->refreshed; }
   asio::awaitable<engine::StopOutcome> stop() override {
     ++state_->stopped;
     state_->status = {};
@@ -54,6 +56,8 @@ class FakeEngine final : public engine::Engine {
     co_return engine::StopOutcome{true};
   }
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish) override {
+    ++state_->planned;
+    if (state_->plan) co_return *state_->plan;
     co_return std::unexpected(engine::make_error("unsupported-feature", "no plans here"));
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return state_->stats; }
@@ -86,6 +90,7 @@ class ServiceTest : public models::testing::StoreTest {
                                            models::ModelStore&) -> std::unique_ptr<engine::Engine> {
                        return std::make_unique<FakeEngine>(engine_of(id));
                      },
+                     .admission = admission,
                      .reap_orphans = std::move(reap_orphans),
                      .installs = installs,
                      .drain_pool = {}},
@@ -149,6 +154,7 @@ class ServiceTest : public models::testing::StoreTest {
   downloads::testing::SharedClock waiting_clock;
   downloads::testing::FakeWaiter waiter{waiting_clock};
   downloads::Transfers transfers{client, waiter, entropy};
+  std::shared_ptr<engine::Admission> admission;  // null: nobody asks for memory
   std::shared_ptr<InstallParts> installs = std::make_shared<InstallParts>();
   std::map<std::string, std::shared_ptr<FakeState>> engines;
   std::unique_ptr<InferenceService> service;
