@@ -50,7 +50,9 @@ endif()
 
 find_program(GEZEL_CCACHE ccache)
 if(GEZEL_CCACHE)
-  # Clones in different folders share their objects: paths are made relative and the folder is not part of the key.
+  # Clones in different folders share their objects: paths are made relative and the folder is not part of the key, nor is
+  # the path of the precompiled header, whose content GezelModule.cmake describes.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_PCH_EXTSUM=1 CCACHE_IGNOREOPTIONS=${CMAKE_BINARY_DIR}/CMakeFiles/gezel*
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${GEZEL_CCACHE})
 endif()

@@ -26,6 +26,17 @@ target_include_directories(gezel_test_pch PUBLIC "${CMAKE_SOURCE_DIR}/src")
 target_compile_options(gezel_test_pch PRIVATE -O0)
 target_precompile_headers(gezel_test_pch PUBLIC ${gezel_pch_headers} <gmock/gmock.h> <gtest/gtest.h>)
 
+# What a precompiled header is made of. ccache takes this for its content, which has the clone's path in it: clones in
+# different folders share their objects.
+get_directory_property(gezel_compile_options COMPILE_OPTIONS)
+list(TRANSFORM gezel_compile_options REPLACE "${CMAKE_SOURCE_DIR}" ".")
+foreach(target gezel_pch gezel_test_pch)
+  get_target_property(headers ${target} PRECOMPILE_HEADERS)
+  string(SHA256 sum "${headers};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CXX_FLAGS_RELEASE};\
+${gezel_compile_options};${Boost_VERSION};${fmt_VERSION};${GTest_VERSION}")
+  file(WRITE "${CMAKE_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.pch.sum" "${sum}\n")
+endforeach()
+
 function(gezel_module name)
   cmake_parse_arguments(arg "" "" "DEPS;LIBS" ${ARGN})
   set(dir "${CMAKE_SOURCE_DIR}/src/${name}")

@@ -62,7 +62,7 @@ constexpr std::array kFlags{
          .value = "MS",
          .help =
              "how long a token of a running answer may take while other prompts are read; less is smoother, "
-             "more reads prompts faster (GEZEL_TARGET_ITL_MS; unset: 130)",
+             "more reads prompts faster (GEZEL_TARGET_ITL_MS; unset: 115)",
          .low = kTargetItlMsLow,
          .high = kTargetItlMsHigh},
     Flag{.name = "--idle-timeout",

@@ -91,7 +91,7 @@ std::string general_help(const std::string& version, bool color) {
   out += '\n' + title("Environment") + '\n';
   out += render_rows({{"GEZEL_HOME", "where models, keys and logs are (~/.gezel)"},
                       {"GEZEL_PORT", "port of `gezel serve` (6228, else a free one); 0 = any free one"},
-                      {"GEZEL_TARGET_ITL_MS", "`gezel serve`: pace of answers while prompts are read (130)"},
+                      {"GEZEL_TARGET_ITL_MS", "`gezel serve`: pace of answers while prompts are read (115)"},
                       {"GEZEL_CAPACITY_BUDGET_GB", "`gezel serve`: GiB that all models together may take"},
                       {"GEZEL_FORCE_BEHAVIORS", "`gezel serve`: behaviours to switch on for every model"},
                       {"GEZEL_REMOVE_BEHAVIORS", "the same to switch off"},

@@ -54,7 +54,7 @@ struct Options {
   int sliding_window = 0;    // tokens; 0: full attention
   bool recurrent = false;    // memory that cannot be cut at any token
   bool tiles_of_64 = false;  // flash attention on a CPU
-  double target_itl_ms = 130;
+  double target_itl_ms = 115;
 };
 
 struct RunSpec {
