@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   }
   env.port = variable("GEZEL_PORT");
   env.target_itl_ms = variable("GEZEL_TARGET_ITL_MS");
+  env.ambient_quiet_ms = variable("GEZEL_AMBIENT_QUIET_MS");
   env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");

@@ -96,6 +96,8 @@ class ChatFrames {
   // time_ms}.
   std::string progress(const engine::Progress& progress, std::int64_t cached_tokens,
                        std::int64_t time_ms) const;
+  // Where the request waits (return_progress): an empty delta with `queue_progress` {ahead, reason}.
+  std::string queued(const engine::Progress& progress) const;
   // With `timings`, and `x_gezel` where there is anything to say. Of the message only that is used, and
   // whether it has calls.
   std::string finish(const engine::Done& done, const ChatMessage& message) const;
@@ -112,6 +114,8 @@ class ChatFrames {
 std::string chat_stream_error(const ApiError& error, std::string_view request_id = {});
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
 inline constexpr std::string_view kSseKeepalive = ": keepalive\n\n";
+// The same for a request that waits: it says for what, to whoever looks.
+std::string sse_waiting(const engine::Progress& progress);
 
 // The whole reply of a request that was not streamed.
 std::string chat_completion(const ChatReplyHead& head, const ChatMessage& message,

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -41,6 +42,11 @@ void append_usage(std::string& out, const engine::Usage& usage) {
                  R"("completion_tokens_details":{{"reasoning_tokens":{}}}}})",
                  usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
                  usage.cached_tokens, usage.reasoning_tokens);
+}
+
+std::string reason_of(const engine::Progress& progress) {
+  return progress.reason.empty() ? fmt::format("waiting for a place, {} ahead", progress.ahead)
+                                 : progress.reason;
 }
 
 double per_second(std::int64_t count, double ms) {
@@ -206,6 +212,19 @@ std::string ChatFrames::progress(const engine::Progress& progress, std::int64_t 
   return frame(R"("delta":{},"finish_reason":null)",
                fmt::format(R"(,"prompt_progress":{{"total":{},"cache":{},"processed":{},"time_ms":{}}})",
                            progress.total, cached_tokens, progress.done, time_ms));
+}
+
+std::string ChatFrames::queued(const engine::Progress& progress) const {
+  std::string extra = fmt::format(R"(,"queue_progress":{{"ahead":{},"reason":)", progress.ahead);
+  append_json_string(extra, reason_of(progress));
+  return frame(R"("delta":{},"finish_reason":null)", extra + '}');
+}
+
+std::string sse_waiting(const engine::Progress& progress) {
+  std::string reason = reason_of(progress);
+  // A model's name may hold anything; a line end would begin another field.
+  std::ranges::replace_if(reason, [](unsigned char c) { return c < 0x20; }, ' ');
+  return fmt::format(": {}\n\n", reason);
 }
 
 std::string ChatFrames::finish(const engine::Done& done, const ChatMessage& message) const {

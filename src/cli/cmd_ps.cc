@@ -21,6 +21,18 @@ std::string span_text(std::int64_t ms) {
   return fmt::format("{} h {} min", seconds / 3'600, seconds / 60 % 60);
 }
 
+// How many wait, and how many of them in no hurry.
+std::string queued_text(const json::object& model) {
+  std::int64_t later = 0;
+  if (const auto* lanes = object_at(model, "lanes")) {
+    for (const char* lane : {"background", "batch"}) {
+      if (const auto* load = object_at(*lanes, lane)) later += int_or(*load, "queued", 0);
+    }
+  }
+  const auto queued = int_or(model, "queued", 0);
+  return later > 0 ? fmt::format("{} ({} background)", queued, later) : std::to_string(queued);
+}
+
 std::vector<std::string> cells(const json::object& model) {
   const std::int64_t slots = int_or(model, "slots", 0);
   const std::int64_t bytes = int_or(model, "bytes", 0), pid = int_or(model, "pid", 0);
@@ -32,7 +44,7 @@ std::vector<std::string> cells(const json::object& model) {
           bytes > 0 ? format_bytes(static_cast<Bytes>(bytes)) : "-",
           slots > 0 ? fmt::format("{}/{}", int_or(model, "slots_busy", 0), slots) : "-",
           context > 0 ? group_digits(context) : "-",
-          std::to_string(int_or(model, "queued", 0)),
+          queued_text(model),
           busy ? "-" : span_text(int_or(model, "idle_ms", 0))};
 }
 
@@ -47,9 +59,14 @@ int run(Environment& env, const Arguments& arguments) {
     return kOk;
   }
   std::vector<std::vector<std::string>> rows;
+  std::string waits;
   if (const json::array* models = reply->is_object() ? array_at(reply->get_object(), "models") : nullptr) {
     for (const json::value& model : *models) {
-      if (model.is_object()) rows.push_back(cells(model.get_object()));
+      if (!model.is_object()) continue;
+      rows.push_back(cells(model.get_object()));
+      if (const auto reason = string_or(model.get_object(), "waiting"); !reason.empty())
+        waits += fmt::format("{}: {}\n", terminal_text(short_name(string_or(model.get_object(), "id"))),
+                             terminal_text(reason));
     }
   }
   if (rows.empty()) {
@@ -65,7 +82,7 @@ int run(Environment& env, const Arguments& arguments) {
                             {"QUEUED", Align::right},
                             {"IDLE", Align::right}},
                            rows)
-           << std::flush;
+           << waits << std::flush;
   return kOk;
 }
 

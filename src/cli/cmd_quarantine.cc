@@ -30,12 +30,7 @@ int list(const Environment& env, const engine::Quarantine& quarantine, bool as_j
   const auto entries = quarantine.entries();
   if (as_json) {
     json::array out;
-    for (const auto& entry : entries) {
-      out.push_back({{"model", entry.model_id.empty() ? json::value(nullptr) : json::value(entry.model_id)},
-                     {"backend", entry.backend},
-                     {"reason", entry.reason},
-                     {"at", entry.at}});
-    }
+    for (const auto& entry : entries) out.push_back(engine::quarantine_json(entry));
     *env.out << to_json(json::object{{"quarantined", std::move(out)}}) << '\n' << std::flush;
     return kOk;
   }

@@ -15,6 +15,7 @@ namespace gezel::cli {
 namespace {
 
 constexpr int kHighestPort = 65'535;
+constexpr int kLongestQuietMs = 86'400'000;
 constexpr int kTargetItlMsLow = 10, kTargetItlMsHigh = 1'000;  // spec 40 section 11.19
 
 constexpr std::array kFlags{
@@ -95,12 +96,10 @@ constexpr std::array kFlags{
                  "(GEZEL_SHUTDOWN_ON_STDIN_EOF=1)"},
 };
 
-// A setting from its flag, which was checked, or from a variable of the environment, or none. A variable that
-// is no such number is an error that names it.
-Result<std::optional<int>> integer_setting(const Arguments& arguments, std::string_view flag,
-                                           std::string_view variable, const std::string& text, int low,
-                                           int high) {
-  if (const auto given = arguments.integer(flag)) return static_cast<int>(*given);
+// A setting from a variable of the environment, or none. One that is no such number is an error that names
+// it.
+Result<std::optional<int>> integer_variable(std::string_view variable, const std::string& text, int low,
+                                            int high) {
   if (text.empty()) return std::nullopt;
   int number = 0;
   const char* end = text.data() + text.size();
@@ -111,6 +110,14 @@ Result<std::optional<int>> integer_setting(const Arguments& arguments, std::stri
         fmt::format("{} is '{}'; it must be a whole number from {} to {}", variable, text, low, high));
   }
   return number;
+}
+
+// The same from a flag, which was checked, if it is given.
+Result<std::optional<int>> integer_setting(const Arguments& arguments, std::string_view flag,
+                                           std::string_view variable, const std::string& text, int low,
+                                           int high) {
+  if (const auto given = arguments.integer(flag)) return static_cast<int>(*given);
+  return integer_variable(variable, text, low, high);
 }
 
 LogOptions log_options(const Arguments& arguments) {
@@ -154,6 +161,9 @@ int run(Environment& env, const Arguments& arguments) {
     print_note(env, fmt::format(
                         "GEZEL_CAPACITY_BUDGET_GB is '{}', which is no positive number of GiB; it is ignored",
                         env.capacity_budget_gb));
+  const auto quiet = integer_variable("GEZEL_AMBIENT_QUIET_MS", env.ambient_quiet_ms, 0, kLongestQuietMs);
+  if (!quiet) print_note(env, quiet.error().message + "; it is ignored");
+  if (quiet && *quiet) options.service.ambient_quiet = Millis(**quiet);
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),
                                prompt::read_id_list(env.remove_behaviors)};
   if (arguments.has("--kv-type"))

@@ -22,6 +22,7 @@ struct Environment {
   fs::path home;                    // GEZEL_HOME, else ~/.gezel; `--home` replaces it
   std::optional<Error> home_error;  // why there is none
   std::string port;                 // GEZEL_PORT as written, "" = unset; read by `serve` only
+  std::string ambient_quiet_ms;     // GEZEL_AMBIENT_QUIET_MS as written, "" = unset; read by `serve` only
   std::string target_itl_ms;        // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
   std::string capacity_budget_gb;   // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only

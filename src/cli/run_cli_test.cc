@@ -128,6 +128,25 @@ TEST(RunCli, ServeTakesTheTargetPaceFromItsFlagElseFromItsVariable) {
   EXPECT_EQ(got.service.target_itl_ms, 1'000);
 }
 
+TEST(RunCli, ServeTakesTheAmbientQuietFromItsVariableAndIgnoresNonsense) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_EQ(got.service.ambient_quiet, std::nullopt);
+  world.env.ambient_quiet_ms = "0";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_EQ(got.service.ambient_quiet, Millis(0));
+  world.env.ambient_quiet_ms = "soon";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_EQ(got.service.ambient_quiet, std::nullopt);
+  EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_AMBIENT_QUIET_MS is 'soon'"));
+}
+
 TEST(RunCli, ServeTakesBehavioursFromTheirVariables) {
   TestWorld world;
   http::DaemonOptions got;
@@ -366,6 +385,22 @@ TEST(Ps, PrintsATableAndJson) {
   world.out.str("");
   EXPECT_EQ(world.run({"ps", "--json"}), kOk);
   EXPECT_TRUE(parse_json(world.out.str()));
+}
+
+TEST(Ps, SaysWhatWaitsAndForWhat) {
+  FakeDaemon daemon([](const SeenRequest&) -> std::vector<std::string> {
+    return {json_reply(200, R"({"models":[{"id":"llama-cpp:tiny","state":"starting","pid":null,"bytes":0,
+        "slots":0,"slots_busy":0,"context":0,"queued":3,"idle_ms":0,"unload_at":null,
+        "lanes":{"interactive":{"running":0,"queued":1},"background":{"running":0,"queued":2}},
+        "waiting":"waiting for Gemma to finish, 2 ahead"}]})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"ps"}), kOk);
+  EXPECT_EQ(world.out.str(),
+            "MODEL  STATE     PID  MEMORY  BUSY  CONTEXT            QUEUED  IDLE\n"
+            "tiny   starting    -       -     -        -  3 (2 background)   0 s\n"
+            "tiny: waiting for Gemma to finish, 2 ahead\n");
 }
 
 TEST(Stop, ABusyModelNeedsForce) {

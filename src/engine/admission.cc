@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "base/log.h"
@@ -15,6 +16,14 @@ namespace gezel::engine {
 using capacity::Decision;
 using capacity::MachineState;
 using capacity::MemoryPlan;
+using prompt::Lane;
+
+namespace {
+
+// More than any engine has in a minute (kMostHits of an engine that counts them).
+constexpr int kManyHits = 1'000'000;
+
+}  // namespace
 
 Seat::~Seat() {
   if (const auto admission = admission_.lock()) admission->release(key_);
@@ -46,11 +55,6 @@ Admission::Admission(Parts parts)
       changed_(parts_.loop),
       timer_(parts_.timers->make()) {}
 
-void Admission::refresh_budget() {
-  const auto machine = parts_.machine();
-  broker_.set_pools(machine.pools, machine.total_ram);
-}
-
 void Admission::hold(std::string reason) {
   held_ = std::move(reason);
   changed();
@@ -74,7 +78,10 @@ void Admission::release(const std::string& key) {
 }
 
 MachineState Admission::state_for(const std::string& key) const {
-  const auto machine = parts_.machine();
+  return state_on(parts_.machine(), key);
+}
+
+MachineState Admission::state_on(const Machine& machine, const std::string& key) const {
   MachineState state;
   state.pools = machine.pools;
   state.total_ram = machine.total_ram;
@@ -121,17 +128,45 @@ bool Admission::load_in_flux() const {
                              [](const auto& entry) { return !entry.second.loaded || entry.second.stopping; });
 }
 
+// --- the order
+
+bool Admission::starves(const Entry& entry) const {
+  return lane_of(entry) != Lane::batch && parts_.clock.now() - entry.since >= kLongWait;
+}
+
+// Somebody may wait for the model itself, without a request.
+Lane Admission::lane_of(const Entry& entry) const {
+  return entry.request->holder.lane().value_or(Lane::interactive);
+}
+
+std::int64_t Admission::ahead_of(const Entry& entry) const {
+  const auto rank = [this](const Entry& e) { return std::tuple(!starves(e), lane_of(e), e.number); };
+  const auto mine = rank(entry);
+  return std::ranges::count_if(queue_, [&](const Entry& other) { return rank(other) < mine; });
+}
+
 // Has the engine had its time, or did the other wait long enough?
-bool Admission::may_be_asked(const Resident& resident, MonotonicTime waiting_since) const {
+bool Admission::may_be_asked(const Resident& resident, const Entry& entry) const {
   if (!resident.loaded) return false;
-  const auto now = parts_.clock.now();
+  if (starves(entry)) return true;
+  const auto lane = lane_of(entry);
+  if (const auto work = resident.holder.lane()) {
+    if (*work < lane) return false;
+  } else if (lane != Lane::interactive && resident.holder.idle_ms() < kIdlePause.count()) {
+    return false;  // between two requests of a busy client
+  }
   const auto load_time = resident.loaded_at - resident.admitted_at;
   const auto residency = std::max<MonotonicTime::duration>(load_time, kLeastResidency);
-  return now - resident.loaded_at >= residency || now - waiting_since >= kLongWait;
+  return parts_.clock.now() - resident.loaded_at >= residency;
 }
 
 void Admission::wake_at(MonotonicTime when) {
-  timer_->arm(when, [this] { changed(); });
+  if (wakes_at_ && *wakes_at_ <= when) return;
+  wakes_at_ = when;
+  timer_->arm(when, [this] {
+    wakes_at_.reset();
+    changed();
+  });
 }
 
 // One look at the first of the queue. `plan` is set when it is granted or denied.
@@ -140,7 +175,7 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
   if (!held_.empty()) {
     // Nobody makes way for a load that may not be made.
     restore_those_who_gave_way();
-    if (parts_.clock.now() - entry.since >= kLongWait) {
+    if (parts_.clock.now() - entry.since >= kLongWait) {  // whatever its lane
       plan.emplace().denial = capacity::deny_generically();
       plan->denial->error.message = fmt::format(
           "This machine has been short of memory for {} s, so no model is loaded. End other programs or "
@@ -157,8 +192,9 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
     reason = fmt::format("waiting for the last process of {} to end", request.holder.name);
     return Turn::wait;
   }
-  refresh_budget();
-  auto state = state_for(request.holder.key);
+  const auto machine = parts_.machine();
+  broker_.set_pools(machine.pools, machine.total_ram);
+  auto state = state_on(machine, request.holder.key);
   plan = request.plan(state);
   if (plan->decision == Decision::smaller && load_in_flux()) {
     // What loads now counts twice for a moment: as promised and as no longer free.
@@ -180,13 +216,10 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
   // Who would have to go, if nobody were busy?
   std::vector<std::string> needed = plan->evicts;
   if (plan->decision == Decision::no) {
-    for (auto& resident : state.residents) {
-      if (resident.draining) resident.hits_last_minute = -1;  // who was asked already stays the one
-      resident.busy = resident.draining = false;
-    }
-    const auto without_work = request.plan(state);
-    if (without_work.decision == Decision::no) return Turn::denied;
-    needed = without_work.evicts;
+    state.residents = without_work(std::move(state.residents));
+    const auto then = request.plan(state);
+    if (then.decision == Decision::no) return Turn::denied;
+    needed = then.evicts;
     if (needed.empty()) {
       // Only what loads at this moment, or has not given its memory back yet, stands in the way.
       if (!load_in_flux()) return Turn::denied;
@@ -195,40 +228,62 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
       return Turn::wait;
     }
   }
-  const auto now = parts_.clock.now();
+  // Another load was first before, and may have asked others.
+  for (auto& [key, resident] : residents_) {
+    if (std::ranges::find(needed, key) == needed.end()) restore(resident);
+  }
   for (const auto& key : needed) {
     const auto found = residents_.find(key);
     if (found == residents_.end()) continue;
-    auto& resident = found->second;
-    reason = fmt::format("waiting for {} to {}", resident.holder.name,
-                         resident.stopping ? "be unloaded" : "finish");
-    if (resident.stopping) continue;
-    if (!may_be_asked(resident, entry.since)) {
-      // Within its time only an engine that nobody uses any more makes way.
-      const bool unused =
-          resident.loaded && !resident.holder.busy() && resident.holder.idle_ms() >= kIdlePause.count();
-      if (!unused) {
-        wake_at(now + kIdlePause);
-        continue;
-      }
-    }
-    if (!std::exchange(resident.gives_way, true)) resident.holder.give_way(true);
-    if (resident.holder.busy()) continue;
-    resident.stopping = true;
-    log_info("unloading a model to make room",
-             {{"model", resident.holder.name}, {"for", request.holder.name}});
-    resident.holder.unload();
+    reason = fmt::format("waiting for {} to {}", found->second.holder.name,
+                         make_way(entry, found->second) ? "be unloaded" : "finish");
   }
   return Turn::wait;
 }
 
-void Admission::restore_those_who_gave_way() {
-  for (auto& [key, resident] : residents_) {
-    if (resident.gives_way && !resident.stopping) {
-      resident.gives_way = false;
-      resident.holder.give_way(false);
+// The engines as if none were busy, those first that are easiest to have: who was asked already stays the
+// one, then who has nothing to do, then who works for nobody who waits for it.
+std::vector<capacity::Resident> Admission::without_work(std::vector<capacity::Resident> residents) const {
+  for (auto& resident : residents) {
+    const auto work = residents_.at(resident.key).holder.lane();
+    if (resident.draining)
+      resident.hits_last_minute = -1;
+    else if (work)
+      resident.hits_last_minute += *work == Lane::interactive ? 2 * kManyHits : kManyHits;
+    resident.busy = resident.draining = false;
+  }
+  return residents;
+}
+
+// Asks the engine to make way if it may be asked. True: it is being unloaded.
+bool Admission::make_way(const Entry& entry, Resident& resident) {
+  if (resident.stopping) return true;
+  if (!may_be_asked(resident, entry)) {
+    // Within its time only an engine that nobody uses any more makes way.
+    const bool unused =
+        resident.loaded && !resident.holder.busy() && resident.holder.idle_ms() >= kIdlePause.count();
+    if (!unused) {
+      restore(resident);  // more urgent work came to it
+      wake_at(parts_.clock.now() + kIdlePause);
+      return false;
     }
   }
+  if (!std::exchange(resident.gives_way, true)) resident.holder.give_way(true);
+  if (resident.holder.busy()) return false;
+  resident.stopping = true;
+  log_info("unloading a model to make room",
+           {{"model", resident.holder.name}, {"for", entry.request->holder.name}});
+  resident.holder.unload();
+  return true;
+}
+
+void Admission::restore(Resident& resident) {
+  if (resident.stopping || !std::exchange(resident.gives_way, false)) return;
+  resident.holder.give_way(false);
+}
+
+void Admission::restore_those_who_gave_way() {
+  for (auto& [key, resident] : residents_) restore(resident);
 }
 
 boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Request request) {
@@ -238,12 +293,12 @@ boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Reque
         "engine-busy", fmt::format("{} loads wait for memory already, which is the limit. Try again later.",
                                    kMostWaitingModels)));
   }
-  const auto entry = queue_.insert(queue_.end(), Entry{&request, parts_.clock.now(), {}});
+  const auto entry = queue_.insert(queue_.end(), Entry{&request, parts_.clock.now(), ++last_number_, {}});
   struct Leaving {  // also when the waiting coroutine is destroyed
     Admission& admission;
     std::list<Entry>::iterator entry;
     ~Leaving() {
-      const bool first = entry == admission.queue_.begin();
+      const bool first = entry->number == admission.first_;
       admission.queue_.erase(entry);
       if (first) admission.restore_those_who_gave_way();
       admission.changed();
@@ -256,8 +311,10 @@ boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Reque
   while (true) {
     if (!request.wanted()) co_return cancelled();
     std::string reason = "waiting for the loads before it";
-    if (entry == queue_.begin()) {
+    const auto ahead = ahead_of(*entry);
+    if (ahead == 0) {
       std::optional<MemoryPlan> plan;
+      first_ = entry->number;
       switch (try_front(*entry, plan, reason)) {
         case Turn::granted: {
           auto& resident = residents_[request.holder.key];
@@ -278,7 +335,9 @@ boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Reque
           break;
       }
     }
-    const Waiting waiting{std::distance(queue_.begin(), entry), reason};
+    // By then it may go before others.
+    if (parts_.clock.now() - entry->since < kLongWait) wake_at(entry->since + kLongWait);
+    const Waiting waiting{ahead, reason};
     const auto told = fmt::format("{} {}", waiting.ahead, waiting.reason);
     if (entry->told != told) {
       entry->told = told;

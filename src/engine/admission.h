@@ -2,16 +2,18 @@
 //
 // Who may load a model now: the one queue in front of this machine's memory (spec 20 sections 12 and 13).
 //
-// Every load asks here first and nothing is loaded without a seat. The first in the queue gets room in this
-// order: what is free; idle engines, stopped for it; a busy engine that has had its time, which then takes no
-// new work, finishes what it has and stops. Running answers are never ended for another model. Everything
-// happens on the event loop.
+// Every load asks here first and nothing is loaded without a seat. First is who has waited for a minute, then
+// the most urgent lane, then the oldest. The first in the queue gets room in this order: what is free; idle
+// engines, stopped for it; a busy engine that has had its time, which then takes no new work, finishes what
+// it has and stops. Running answers are never ended for another model, and an engine with more urgent work
+// makes no way before the other has waited for a minute. Everything happens on the event loop.
 #pragma once
 #include <boost/asio/awaitable.hpp>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,7 @@
 #include "engine/engine.h"
 #include "engine/timers.h"
 #include "engine/wakeup.h"
+#include "prompt/request.h"
 
 namespace gezel::engine {
 
@@ -38,6 +41,9 @@ struct Holder {
   std::string name;  // what texts call it
   // Requests that a worker has, or that wait for one and may be sent.
   std::function<bool()> busy;
+  // The most urgent lane of its requests; nothing: none are wanted any more. Of one that loads it says who
+  // waits.
+  std::function<std::optional<prompt::Lane>()> lane;
   std::function<int()> hits_last_minute;
   std::function<std::int64_t()> idle_ms;  // since its last use
   // True: what comes from now on waits until the engine has made way. False: it goes on.
@@ -83,7 +89,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
     boost::asio::any_io_executor loop;
     const Clock& clock;
     std::shared_ptr<Timers> timers;
-    std::function<Machine()> machine;  // asked anew for every decision; must not block
+    std::function<Machine()> machine;  // asked anew, once for every decision; must not block
   };
   explicit Admission(Parts parts);
 
@@ -139,26 +145,37 @@ class Admission : public std::enable_shared_from_this<Admission> {
   struct Entry {
     const Request* request;
     MonotonicTime since;
-    std::string told;  // the last notice
+    std::uint64_t number;  // of coming
+    std::string told;      // the last notice
   };
   enum class Turn { granted, wait, denied };
 
   void release(const std::string& key);
   Bytes charged(const std::string& key) const;
   bool load_in_flux() const;
+  // Where the entry stands: so many go before it.
+  std::int64_t ahead_of(const Entry& entry) const;
+  bool starves(const Entry& entry) const;
+  prompt::Lane lane_of(const Entry& entry) const;
+  capacity::MachineState state_on(const Machine& machine, const std::string& key) const;
+  std::vector<capacity::Resident> without_work(std::vector<capacity::Resident> residents) const;
+  bool make_way(const Entry& entry, Resident& resident);
   Turn try_front(Entry& entry, std::optional<capacity::MemoryPlan>& plan, std::string& reason);
-  bool may_be_asked(const Resident& resident, MonotonicTime waiting_since) const;
+  bool may_be_asked(const Resident& resident, const Entry& entry) const;
   void wake_at(MonotonicTime when);
+  void restore(Resident& resident);
   void restore_those_who_gave_way();
-  void refresh_budget();
 
   Parts parts_;
   capacity::Broker broker_;
   std::map<std::string, Resident> residents_;
   std::list<Entry> queue_;
+  std::uint64_t last_number_ = 0;
+  std::uint64_t first_ = 0;  // number of the entry that was the first at the last look
   std::string held_;
   Wakeup changed_;
   std::unique_ptr<Timer> timer_;
+  std::optional<MonotonicTime> wakes_at_;
 };
 
 }  // namespace gezel::engine

@@ -3,12 +3,14 @@
 #include "engine/admission.h"
 #include "engine/pressure_watch.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <deque>
 
 namespace gezel::engine {
 namespace {
@@ -24,7 +26,8 @@ struct Paper {
   Bytes bytes = 0;
   bool busy = false, wanted = true, gives_way = false;
   bool says_it_fits = false;  // whatever the ledger says
-  int unloads = 0;
+  prompt::Lane lane = prompt::Lane::interactive;
+  int unloads = 0, hits = 1;
   std::int64_t idle_ms = 60'000;
   std::vector<std::string> notices;
   std::optional<EngineResult<>> outcome;
@@ -36,6 +39,7 @@ class AdmissionTest : public testing::Test {
   AdmissionTest() {
     admission = std::make_shared<Admission>(Admission::Parts{
         .loop = io.get_executor(), .clock = clock, .timers = timers, .machine = [this] {
+          ++looks;
           Admission::Machine machine;
           machine.pools.budget_bytes = machine.pools.ram_share_bytes = machine.pools.fast_bytes = kBudget;
           machine.total_ram = 16 * kGiB;
@@ -78,7 +82,11 @@ class AdmissionTest : public testing::Test {
     Holder holder{.key = capacity::ledger_key("llama-cpp", paper.name, 0),
                   .name = paper.name,
                   .busy = [&] { return paper.busy; },
-                  .hits_last_minute = [] { return 1; },
+                  .lane = [&]() -> std::optional<prompt::Lane> {
+                    if (paper.seat && !paper.busy) return std::nullopt;
+                    return paper.lane;
+                  },
+                  .hits_last_minute = [&] { return paper.hits; },
                   .idle_ms = [&] { return paper.idle_ms; },
                   .give_way = [&](bool on) { paper.gives_way = on; },
                   .unload = [&] { ++paper.unloads; }};
@@ -111,6 +119,7 @@ class AdmissionTest : public testing::Test {
   ManualClock clock;
   std::shared_ptr<ManualTimers> timers = std::make_shared<ManualTimers>(clock);
   std::shared_ptr<Admission> admission;
+  int looks = 0;  // at the machine
 };
 
 TEST_F(AdmissionTest, WhatFitsIsGrantedAtOnceAndReserved) {
@@ -137,6 +146,19 @@ TEST_F(AdmissionTest, AnIdleEngineIsStoppedAndItsExitAwaited) {
   a.seat.reset();
   run();
   EXPECT_TRUE(b.seat);
+}
+
+TEST_F(AdmissionTest, Case25_TheIdleEngineWithFewerRequestsMakesRoom) {
+  Paper a{"a", 5 * kGiB}, b{"b", 5 * kGiB}, c{"c", 5 * kGiB};
+  a.hits = 5;
+  a.idle_ms = 10'000;
+  b.hits = 1;
+  b.idle_ms = 2'000;
+  load(a);
+  load(b);
+  ask(c);
+  EXPECT_EQ(a.unloads, 0);
+  EXPECT_EQ(b.unloads, 1);
 }
 
 TEST_F(AdmissionTest, WhatNeverFitsIsDeniedAndNobodyIsStopped) {
@@ -204,6 +226,151 @@ TEST_F(AdmissionTest, LoadsAreServedInTheOrderTheyCame) {
   run();
   EXPECT_TRUE(b.seat);
   EXPECT_TRUE(c.seat);
+}
+
+TEST_F(AdmissionTest, AnInteractiveLoadGoesBeforeBackgroundOnesAndBatchLast) {
+  Paper a{"a", 8 * kGiB, true}, batch{"batch", 8 * kGiB}, background{"background", 8 * kGiB},
+      interactive{"interactive", 8 * kGiB};
+  a.idle_ms = 0;
+  batch.lane = prompt::Lane::batch;
+  background.lane = prompt::Lane::background;
+  load(a);
+  for (Paper* paper : {&batch, &background, &interactive}) ask(*paper);
+  a.seat.reset();
+  run();
+  for (Paper* next : {&interactive, &background, &batch}) {
+    ASSERT_TRUE(next->seat) << next->name;
+    next->seat.reset();
+    run();
+  }
+}
+
+TEST_F(AdmissionTest, ABackgroundLoadThatWaitedAMinuteGoesFirstAndABatchLoadDoesNot) {
+  Paper a{"a", 8 * kGiB, true}, batch{"batch", 8 * kGiB}, background{"background", 8 * kGiB},
+      interactive{"interactive", 8 * kGiB};
+  a.idle_ms = 0;
+  batch.lane = prompt::Lane::batch;
+  background.lane = prompt::Lane::background;
+  ask(a);  // a load that does not end
+  ask(batch);
+  ask(background);
+  pass(kLongWait);
+  ask(interactive);
+  a.seat.reset();
+  run();
+  ASSERT_TRUE(background.seat);
+  background.seat.reset();
+  run();
+  EXPECT_TRUE(interactive.seat);
+}
+
+TEST_F(AdmissionTest, BackgroundWorkMakesWayAndInteractiveWorkDoesNotBeforeAMinute) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  b.lane = prompt::Lane::background;
+  load(a);
+  ask(b);
+  pass(kLeastResidency + kIdlePause);
+  EXPECT_FALSE(a.gives_way) << "what is waited for goes before what is not";
+  a.lane = prompt::Lane::background;
+  pass(kIdlePause);
+  EXPECT_TRUE(a.gives_way) << "only background work is left to it";
+  a.lane = prompt::Lane::interactive;
+  admission->changed();
+  run();
+  EXPECT_FALSE(a.gives_way) << "an interactive request came to it";
+  pass(kLongWait);
+  EXPECT_TRUE(a.gives_way) << "background work never starves";
+}
+
+TEST_F(AdmissionTest, ABackgroundLoadDoesNotTakeAnEngineBetweenTwoRequests) {
+  Paper a{"a", 8 * kGiB}, b{"b", 8 * kGiB};
+  b.lane = prompt::Lane::background;
+  load(a);
+  pass(kLeastResidency);
+  a.idle_ms = 100;
+  ask(b);
+  EXPECT_EQ(a.unloads, 0);
+  a.idle_ms = kIdlePause.count();
+  pass(kIdlePause);
+  EXPECT_EQ(a.unloads, 1);
+}
+
+TEST_F(AdmissionTest, BatchWorkWaitsUntilAnEngineHasNothingMoreUrgent) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB};
+  a.idle_ms = 0;
+  b.lane = prompt::Lane::batch;
+  load(a);
+  ask(b);
+  pass(3 * kLongWait);
+  EXPECT_FALSE(a.gives_way);
+  EXPECT_FALSE(b.outcome);
+}
+
+TEST_F(AdmissionTest, AnInteractiveRequestTakesItsModelsLoadAlong) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB}, c{"c", 8 * kGiB};
+  a.idle_ms = 0;
+  b.lane = c.lane = prompt::Lane::background;
+  load(a);
+  ask(b);
+  ask(c);
+  c.lane = prompt::Lane::interactive;
+  a.seat.reset();
+  run();
+  EXPECT_TRUE(c.seat);
+  EXPECT_FALSE(b.seat);
+}
+
+TEST_F(AdmissionTest, OfTwoBusyEnginesTheOneWithBackgroundWorkMakesWay) {
+  Paper a{"a", 5 * kGiB, true}, b{"b", 5 * kGiB, true}, c{"c", 5 * kGiB};
+  a.idle_ms = 60'000;
+  b.idle_ms = 0;
+  b.lane = prompt::Lane::background;
+  load(a);
+  load(b);
+  ask(c);
+  pass(kLeastResidency + kIdlePause);
+  EXPECT_TRUE(b.gives_way);
+  EXPECT_FALSE(a.gives_way);
+}
+
+TEST_F(AdmissionTest, WhoMadeWayForALoadThatIsNoLongerFirstGoesOnUnlessItIsNeeded) {
+  Paper a{"a", 5 * kGiB, true}, b{"b", 5 * kGiB, true}, large{"large", 10 * kGiB}, small{"small", 5 * kGiB};
+  a.idle_ms = b.idle_ms = 0;
+  a.lane = b.lane = large.lane = prompt::Lane::background;
+  load(a);
+  load(b);
+  ask(large);
+  pass(kLeastResidency + kIdlePause);
+  EXPECT_TRUE(a.gives_way && b.gives_way);
+  ask(small);
+  EXPECT_NE(a.gives_way, b.gives_way) << "room for one of them is enough now";
+}
+
+TEST_F(AdmissionTest, TheMachineIsLookedAtOnceForEveryDecision) {
+  Paper a{"a", 8 * kGiB, true}, b{"b", 8 * kGiB}, c{"c", 8 * kGiB};
+  a.idle_ms = 0;
+  load(a);
+  ask(b);
+  ask(c);
+  looks = 0;
+  admission->changed();
+  run();
+  EXPECT_EQ(looks, 1);
+}
+
+TEST_F(AdmissionTest, AFullQueueRefusesAtOnce) {
+  Paper a{"a", 8 * kGiB, true};
+  a.idle_ms = 0;
+  load(a);
+  std::deque<Paper> waiting;
+  for (std::size_t i = 0; i < kMostWaitingModels; ++i)
+    ask(waiting.emplace_back(fmt::format("m{}", i), 8 * kGiB));
+  Paper late{"late", 8 * kGiB};
+  ask(late);
+  ASSERT_TRUE(late.outcome);
+  EXPECT_EQ(late.outcome->error().error.code, "engine-busy");
+  EXPECT_EQ(admission->waiting(), kMostWaitingModels);
 }
 
 TEST_F(AdmissionTest, AWaitThatIsGivenUpFreesTheEngineThatMadeWay) {

@@ -3,6 +3,7 @@
 // The one interface behind which every engine family stands (spec 30 section 2). Called on the event loop,
 // awaited there, never throws across the boundary. Nothing above it knows which family answers.
 #pragma once
+#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <cstdint>
 #include <expected>
@@ -129,6 +130,12 @@ class Generation {
 enum class State { stopped, starting, ready, stopping, exhausted };
 std::string_view state_name(State state);
 
+// What an engine has to do, by lane (prompt::Lane is the index).
+struct LaneLoad {
+  int running = 0, queued = 0;  // in a slot; in none yet, wherever they are
+};
+using LaneLoads = std::array<LaneLoad, 3>;
+
 // A snapshot for people and for /api/ps; costs nothing and never starts anything.
 struct Status {
   State state = State::stopped;
@@ -137,6 +144,7 @@ struct Status {
   int slots = 0, slots_busy = 0;
   std::int64_t context = 0;  // tokens per slot
   std::int64_t queued = 0;   // requests that are in no slot yet, wherever they are
+  LaneLoads lanes = {};      // the same by lane
   std::int64_t idle_ms = 0;
   std::string waiting;       // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
   bool below_floor = false;  // memory kept the window shorter than this machine usually grants

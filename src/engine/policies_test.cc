@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/idle_policy.h"
-#include "engine/request_queue.h"
 #include "engine/restart_budget.h"
 #include "engine/start_deadline.h"
 #include "engine/timers.h"
@@ -137,46 +136,6 @@ TEST(TurnWatchdog, BoundsTheWholeTurn) {
   dog.start(at(0), 1);
   dog.alive(at(28'799'999), 5);
   EXPECT_EQ(dog.check(at(28'800'000), 6), TurnWatchdog::Verdict::turn);
-}
-
-TEST(RequestQueue, TakesLanesInOrderAndOldestFirst) {
-  using enum prompt::Lane;
-  RequestQueue queue;
-  queue.push(1, batch, at(0));
-  queue.push(2, background, at(1));
-  queue.push(3, interactive, at(2));
-  queue.push(4, interactive, at(3));
-  EXPECT_EQ(queue.ahead_of(1, at(4)), 3U);
-  EXPECT_EQ(queue.ahead_of(4, at(4)), 1U);
-  for (const std::uint64_t id : {3, 4, 2, 1}) EXPECT_EQ(queue.pop(at(4)), id);
-  EXPECT_FALSE(queue.pop(at(4)));
-}
-
-TEST(RequestQueue, NobodyStarvesExceptBatchWork) {
-  using enum prompt::Lane;
-  RequestQueue queue;
-  queue.push(1, batch, at(0));
-  queue.push(2, background, at(0));
-  queue.push(3, interactive, at(60'500));
-  EXPECT_EQ(queue.pop(at(61'000)), 2U);
-  EXPECT_EQ(queue.pop(at(61'000)), 3U);
-  EXPECT_EQ(queue.pop(at(61'000)), 1U);
-}
-
-TEST(RequestQueue, IsBounded) {
-  RequestQueue queue;
-  for (std::uint64_t id = 0; id < RequestQueue::kMaxWaiting; ++id)
-    EXPECT_TRUE(queue.push(id, prompt::Lane::interactive, at(0)));
-  EXPECT_FALSE(queue.push(1'000, prompt::Lane::interactive, at(0)));
-  EXPECT_TRUE(queue.remove(5));
-  EXPECT_TRUE(queue.push(1'000, prompt::Lane::interactive, at(0)));
-}
-
-TEST(RequestQueue, TheGateIsFourTimesTheSlotsAndNeverAbove64) {
-  EXPECT_EQ(gate_width(1), 4);
-  EXPECT_EQ(gate_width(8), 32);
-  EXPECT_EQ(gate_width(16), 64);
-  EXPECT_EQ(gate_width(64), 64);
 }
 
 TEST(ManualTimers, FireInOrderOfTheirDeadlines) {

@@ -121,6 +121,13 @@ std::string fingerprint_file(const fs::path& path) {
   return stamp ? fingerprint_stamp(*stamp) : std::string();
 }
 
+json::object quarantine_json(const QuarantineEntry& entry) {
+  return {{"model", entry.model_id.empty() ? json::value(nullptr) : json::value(entry.model_id)},
+          {"backend", entry.backend},
+          {"reason", entry.reason},
+          {"at", entry.at}};
+}
+
 std::optional<std::string> Quarantine::reason(const LaunchIdentity& launch) const {
   for (const auto& e : load_entries(folder_)) {
     if (!same_build(e, launch)) continue;

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "engine/exit.h"
 
 namespace gezel::engine {
@@ -40,6 +41,9 @@ struct QuarantineEntry {
   int signal = 0;
   std::string reason, at;
 };
+
+// {model (null: the build itself), backend, reason, at}, as people are shown it.
+json::object quarantine_json(const QuarantineEntry& entry);
 
 class Quarantine {
  public:

@@ -123,6 +123,15 @@ TEST_F(Quarantined, AChangedFileOrAClearLiftsIt) {
   EXPECT_FALSE(quarantine.reason(kModelA));
 }
 
+TEST_F(Quarantined, Case11_AReplacedBuildTriesAModelAgainAndTheOldOneDoesNot) {
+  Quarantine quarantine(folder, clock);
+  for (int i = 0; i < 3; ++i) quarantine.record_exit(kModelA, crash(SIGSEGV));
+  auto replaced = kModelA;
+  replaced.binary = "1008:9";
+  EXPECT_FALSE(quarantine.reason(replaced));
+  EXPECT_TRUE(quarantine.reason(kModelA));
+}
+
 TEST_F(Quarantined, DamagedFilesCountAsEmpty) {
   Quarantine quarantine(folder, clock);
   for (const auto* content :

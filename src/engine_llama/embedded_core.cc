@@ -39,7 +39,9 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
                    if (launch_) launch_->kill(panic_kind, std::move(reason));
                  },
              .longest_window = [this] { return longest_window(); },
-             .needs_longer = [this](const Run& run) { return needs_longer(run); }}),
+             .needs_longer = [this](const Run& run) { return needs_longer(run); },
+             .loading = [this] { return state_ == State::starting && waiting_.empty(); }},
+            {.ambient_quiet = options_.ambient_quiet}),
       log_(parts_.pool, options_.home, parts_.clock, model_id_),
       incidents_(options_.home / "logs"),
       quarantine_(engine::quarantine_folder(options_.home), parts_.clock),
@@ -75,6 +77,7 @@ engine::Status Core::status() const {
   out.generation = generation_;
   out.waiting = waiting_;
   out.queued = static_cast<std::int64_t>(desk_.outside_slots());
+  out.lanes = desk_.lanes();
   if (state_ != State::ready) return out;
   out.below_floor = below_floor_;
   out.stale = files_changed_ ? "files" : window_outgrown() ? "window" : "";
@@ -109,6 +112,8 @@ engine::EngineResult<std::shared_ptr<Run>> Core::submit(prompt::GenerateRequest 
     if (hits_.size() > kMostHits) hits_.pop_front();
   }
   if (run && state_ == State::stopped) begin_start();
+  // It may be more urgent than what this model had to do so far.
+  if (run && parts_.admission && parts_.admission->waiting() > 0) parts_.admission->changed();
   return run;
 }
 

@@ -98,6 +98,7 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan);
   capacity::LaunchInput named_input(const ModelFacts& facts, const LaunchPlan& plan) const;
   void note_waiting(const engine::Waiting& waiting);
+  void note_waiting_over();
   std::string ledger_key() const;
   // False: something changed while it waited, and the start begins anew.
   asio::awaitable<engine::EngineResult<bool>> admit(std::shared_ptr<Start> start, const ModelFacts& facts,

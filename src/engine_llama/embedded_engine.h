@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "engine/admission.h"
 #include "engine/engine.h"
+#include "engine/request_queue.h"
 #include "models/store.h"
 #include "prompt/behaviors.h"
 
@@ -30,6 +31,7 @@ struct EmbeddedOptions {
   std::optional<int> target_itl_ms;  // of running answers while prompts are read (spec 40 section 11.12.3)
   Millis idle_timeout{300'000};      // 0: never stopped for idleness
   Millis startup_timeout{180'000};
+  Millis ambient_quiet = engine::RequestQueue::kAmbientQuiet;  // 0: ambient work goes at once
   bool sandbox = true;
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   prompt::BehaviorSwitches behaviors;              // over what profiles say

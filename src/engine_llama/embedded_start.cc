@@ -77,7 +77,7 @@ void Core::settle(EngineResult<> result) {
   const auto start = std::exchange(start_, nullptr);
   if (!start) return;
   start_timer_->cancel();
-  waiting_.clear();
+  note_waiting_over();
   grow_to_ = keep_window_ = 0;
   start->result = result;
   start->settled.notify();
@@ -181,6 +181,7 @@ engine::Holder Core::holder() {
       .busy = with([](Core& core) {
         return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
       }),
+      .lane = with([](Core& core) { return core.desk_.lane(); }),
       .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
       .idle_ms = with([](Core& core) {
         return core.desk_.empty()
@@ -314,7 +315,7 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
          .wanted = [start] { return !start->result; },
          .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
     if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
-    waiting_.clear();
+    note_waiting_over();
     if (*admitted || !must || admitted->error().error.code != "capacity-denied") break;
   }
   if (!*admitted) co_return std::unexpected(std::move(*admitted).error());
@@ -347,6 +348,11 @@ void Core::note_waiting(const engine::Waiting& waiting) {
   waiting_ = waiting.ahead > 0 ? fmt::format("{}, {} ahead", waiting.reason, waiting.ahead) : waiting.reason;
   log_info("a model waits for memory", {{"model", model_id_}, {"reason", waiting_}});
   desk_.note_waiting(waiting.ahead, waiting_);
+}
+
+void Core::note_waiting_over() {
+  waiting_.clear();
+  desk_.note_waiting(0, {});
 }
 
 protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) const {

@@ -57,7 +57,7 @@ void Core::want_reload(Reload why, bool hold) {
 }
 
 void Core::drop_reload() {
-  if (reload_holds_) waiting_.clear();
+  if (reload_holds_) note_waiting_over();
   reload_ = Reload::none;
   reload_holds_ = false;
   reload_timer_->cancel();

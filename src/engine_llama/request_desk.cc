@@ -17,20 +17,24 @@ using engine::make_error;
 using engine::TurnWatchdog;
 
 RequestDesk::RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
-                         engine::WatchdogLimits limits, Hooks hooks)
+                         engine::WatchdogLimits limits, Hooks hooks, engine::RequestQueue::Settings queue)
     : loop_(std::move(loop)),
       clock_(clock),
       limits_(limits),
       hooks_(std::move(hooks)),
+      queue_(clock.now(), queue),
       notice_timer_(timers.make()),
-      watch_timer_(timers.make()) {}
+      watch_timer_(timers.make()),
+      deadline_timer_(timers.make()),
+      ambient_timer_(timers.make()) {}
 
 EngineResult<std::shared_ptr<Run>> RequestDesk::submit(prompt::GenerateRequest request) {
   if (auto known = check_tokens(request); !known) return std::unexpected(known.error());
   auto run = std::make_shared<Run>(loop_, ++last_id_, std::move(request));
-  run->since = clock_.now();
+  run->since = run->waits_since = clock_.now();
+  run->waits_since_wall = clock_.wall_now();
   run->watchdog = TurnWatchdog(limits_);
-  if (!queue_.push(run->id, run->lane, run->since)) {
+  if (!queue_.push(entry_of(*run), run->since)) {
     return std::unexpected(make_error(
         "engine-busy",
         fmt::format("{} requests for this model wait already, which is the limit. Try again when some are "
@@ -41,7 +45,12 @@ EngineResult<std::shared_ptr<Run>> RequestDesk::submit(prompt::GenerateRequest r
   hooks_.used();
   admit();
   arm_notice();
+  arm_deadlines();
   return run;
+}
+
+engine::RequestQueue::Entry RequestDesk::entry_of(const Run& run) const {
+  return {run.id, run.lane, run.terms.ambient, run.since, run.session, run.terms.caller};
 }
 
 // A bias for a token that does not exist would change nothing, and nobody would notice.
@@ -75,14 +84,18 @@ void RequestDesk::open(int slots, std::int64_t window, std::int64_t vocabulary, 
   window_ = window;
   vocabulary_ = vocabulary;
   style_ = std::move(style);
-  width_ = static_cast<std::size_t>(engine::gate_width(std::max(1, slots)));
+  open_ = true;
+  queue_.set_widths(engine::queue_widths(engine::QueueKind::embedded, slots));
+  load_waits_.clear();
   decode_steps_ = 0;
   admit();
   arm_notice();
 }
 
 void RequestDesk::close() {
-  width_ = 0;
+  open_ = false;
+  queue_.set_widths({});
+  ambient_timer_->cancel();
   window_ = vocabulary_ = 0;  // what is loaded next may be another file, in another window
   watch_timer_->cancel();
 }
@@ -93,11 +106,14 @@ void RequestDesk::hold(bool on) {
 }
 
 void RequestDesk::admit() {
-  while (!held_ && admitted() < width_) {
-    const auto id = queue_.pop(clock_.now());
-    if (!id) return;
+  const auto now = clock_.now();
+  while (!held_) {
+    const auto id = queue_.pop(now);
+    if (!id) break;
     if (!send_generate(*runs_.at(*id))) break;
   }
+  if (const auto again = open_ && !held_ ? queue_.recheck(now) : std::nullopt)
+    ambient_timer_->arm(*again, [this] { admit(); });
   tell_places();
 }
 
@@ -125,15 +141,6 @@ bool RequestDesk::send_generate(Run& run) {
   return true;
 }
 
-// Back to where it was in the queue. False: the queue is full.
-bool RequestDesk::wait_again(Run& run) {
-  if (!queue_.push(run.id, run.lane, run.since)) return false;
-  leave_intake(run);
-  run.in_slot = false;
-  run.place = Run::Place::waiting;
-  return true;
-}
-
 std::vector<std::int64_t> RequestDesk::needed_windows() const {
   std::set<std::int64_t, std::greater<>> needed;
   for (const auto& [id, run] : runs_) {
@@ -153,6 +160,19 @@ void RequestDesk::refuse_longer(std::int64_t limit, const std::function<EngineEr
   }
 }
 
+// Back to where it was in the queue, with as long to wait as at first. False: the queue is full.
+bool RequestDesk::wait_again(Run& run) {
+  queue_.finish(run.id, clock_.now());
+  if (!queue_.push(entry_of(run), clock_.now())) return false;
+  leave_intake(run);
+  run.in_slot = false;
+  run.place = Run::Place::waiting;
+  run.waits_since = clock_.now();
+  run.waits_since_wall = clock_.wall_now();
+  arm_deadlines();
+  return true;
+}
+
 void RequestDesk::leave_intake(Run& run) {
   if (std::exchange(run.in_intake, false)) intake_moved_ = clock_.now();
 }
@@ -162,52 +182,11 @@ void RequestDesk::leave(const std::shared_ptr<Run>& run) {
   run->place = Run::Place::over;
   run->in_slot = false;
   queue_.remove(run->id);
+  queue_.finish(run->id, clock_.now());
   runs_.erase(run->id);
   hooks_.used();
   admit();
   hooks_.left();
-}
-
-// Where a request stands is told only to those who wait noticeably, and only when it changed. While a model
-// loads they hear about that instead.
-void RequestDesk::tell_places() {
-  if (width_ == 0) return;
-  const auto now = clock_.now();
-  for (const auto& [id, run] : runs_) {
-    if (run->place != Run::Place::waiting || now - run->since < kNoticeAfter) continue;
-    const auto ahead = static_cast<std::int64_t>(admitted() + queue_.ahead_of(id, now));
-    if (ahead == run->last_ahead) continue;
-    run->last_ahead = ahead;
-    run->push(engine::Progress{engine::Progress::Stage::queued, ahead, 0, 0});
-  }
-}
-
-void RequestDesk::arm_notice() {
-  if (notice_armed_ || queue_.empty() || width_ == 0) return;
-  notice_armed_ = true;
-  notice_timer_->arm(clock_.now() + kNoticeAfter, [this] {
-    notice_armed_ = false;
-    tell_places();
-    const bool more = std::ranges::any_of(runs_, [](const auto& entry) {
-      return entry.second->place == Run::Place::waiting && entry.second->last_ahead < 0;
-    });
-    if (more) arm_notice();
-  });
-}
-
-void RequestDesk::note_loading(std::int64_t per_mille) {
-  for (const auto& [id, run] : runs_) {
-    if (run->place == Run::Place::waiting)
-      run->push(engine::Progress{engine::Progress::Stage::load, 0,
-                                 std::clamp<std::int64_t>(per_mille, 0, 1000), 1000});
-  }
-}
-
-void RequestDesk::note_waiting(std::int64_t ahead, const std::string& reason) {
-  for (const auto& [id, run] : runs_) {
-    if (run->place == Run::Place::waiting)
-      run->push(engine::Progress{engine::Progress::Stage::queued, ahead, 0, 0, reason});
-  }
 }
 
 // --- cancelling and ending
@@ -235,7 +214,7 @@ void RequestDesk::abandon(Run& run, engine::Event last, bool drop_waiting) {
 }
 
 void RequestDesk::fail_all(const Because& because) {
-  queue_ = {};
+  queue_.clear();
   for (const auto& [id, run] : std::exchange(runs_, {})) {
     if (run->place != Run::Place::abandoned) run->end(engine::Failed{because(*run)});
     run->place = Run::Place::over;
@@ -257,9 +236,8 @@ void RequestDesk::fail_admitted(const Because& because, bool retry, bool their_d
     run->in_intake = run->in_slot = run->paused = false;
     const bool again = retry && !suspect && !run->verdict && run->place == Run::Place::admitted &&
                        !run->retried && run->characters == 0;
-    if (again && queue_.push(run->id, run->lane, run->since)) {
+    if (again && wait_again(*run)) {
       run->retried = true;
-      run->place = Run::Place::waiting;
       run->tokens = 0;
       run->watchdog = TurnWatchdog(limits_);
       continue;

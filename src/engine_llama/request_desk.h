@@ -2,7 +2,8 @@
 //
 // The requests of one engine: a queue before the physical gate, the runs behind it, and what the worker's
 // frames mean for them (spec 30 sections 8 and 12.8). Knows nothing of processes: its owner opens the gate
-// when a worker is ready, feeds its frames in and says when it is gone.
+// when a worker is ready, feeds its frames in and says when it is gone. How requests wait is in
+// request_waiting.cc, what frames mean in request_frames.cc.
 #pragma once
 #include <functional>
 #include <map>
@@ -22,6 +23,10 @@ inline constexpr Bytes kResumeBytes = 64 * kKiB;    // below this it goes on
 inline constexpr Bytes kOverflowBytes = 16 * kMiB;  // a worker that does not pause is broken
 inline constexpr Millis kNoticeAfter{200};          // queued requests learn their place from then on
 inline constexpr Millis kUsedEvery{60'000};         // a streaming run counts as use this often
+inline constexpr Millis kDeadlineTick{2'000};  // how often waiting requests are asked whether it is enough
+// How long a request that says nothing waits for memory or a place: clients give up on a person's question
+// after as long, and what nobody looks at may wait as long as a turn may take.
+inline constexpr Millis kInteractiveWait{600'000}, kBackgroundWait{28'800'000};
 
 class RequestDesk {
  public:
@@ -38,9 +43,12 @@ class RequestDesk {
     std::function<std::optional<engine::EngineError>(const Run&)> needs_longer = [](const Run& run) {
       return run.too_long.value_or(engine::make_error("context-overflow", "The window is too short."));
     };
+    // The model is being read at this moment: no request waits for anything else, and the load has a
+    // deadline of its own. Unset: never.
+    std::function<bool()> loading = {};
   };
   RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
-              engine::WatchdogLimits limits, Hooks hooks);
+              engine::WatchdogLimits limits, Hooks hooks, engine::RequestQueue::Settings queue = {});
 
   // Queues a request. Errors: `engine-busy` when 256 wait already, `invalid-request` when it names tokens
   // that the loaded model does not have. Before a model is loaded the latter is found when the request's turn
@@ -62,7 +70,7 @@ class RequestDesk {
 
   // Tells requests that wait how far loading is, in per mille.
   void note_loading(std::int64_t per_mille);
-  // Tells them what the load itself waits for.
+  // Tells them, and those that come later, what the load itself waits for; "": it waits no longer.
   void note_waiting(std::int64_t ahead, const std::string& reason);
   // What waiting requests need of a window, the most first, each figure once.
   std::vector<std::int64_t> needed_windows() const;
@@ -81,6 +89,9 @@ class RequestDesk {
   std::size_t waiting() const { return queue_.size(); }
   std::size_t admitted() const { return runs_.size() - queue_.size(); }
   int in_slots() const;
+  // The most urgent lane of what is wanted of the engine, also of what is held back; nothing: it has no work.
+  std::optional<prompt::Lane> lane() const;
+  engine::LaneLoads lanes() const;
   // Waiting here, in the worker's intake, or there for a slot.
   std::size_t outside_slots() const { return runs_.size() - static_cast<std::size_t>(in_slots()); }
 
@@ -93,9 +104,14 @@ class RequestDesk {
   bool wait_again(Run& run);
   std::optional<engine::EngineError> wait_for_window(Run& run, std::int64_t needed, engine::EngineError said);
   void leave(const std::shared_ptr<Run>& run);
+  engine::RequestQueue::Entry entry_of(const Run& run) const;
   void abandon(Run& run, engine::Event last, bool drop_waiting);
   void tell_places();
+  void tell(Run& run, std::int64_t ahead, const std::string& reason);
   void arm_notice();
+  void arm_deadlines();
+  void check_deadlines();
+  engine::EngineError waited_too_long(const Run& run, std::size_t ahead) const;
   void leave_intake(Run& run);
   std::optional<MonotonicTime> intake_deadline() const;
   void arm_watch();
@@ -116,15 +132,17 @@ class RequestDesk {
   engine::RequestQueue queue_;
   std::map<std::uint64_t, std::shared_ptr<Run>> runs_;  // waiting and behind the gate
   std::uint64_t last_id_ = 0;
-  std::size_t width_ = 0;  // of the gate; 0: closed
+  bool open_ = false;  // a worker is ready
   bool held_ = false;
-  std::int64_t window_ = 0;      // tokens of a slot; 0: unknown
+  std::int64_t window_ = 0;  // tokens of a slot; 0: unknown
+  std::string load_waits_;   // what the load waits for; "": it does not
+  std::int64_t load_ahead_ = 0;
   std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
   prompt::WritingStyle style_;   // of the loaded model
   std::uint64_t decode_steps_ = 0;
   MonotonicTime used_at_{}, intake_moved_{};
-  std::unique_ptr<engine::Timer> notice_timer_, watch_timer_;
-  bool notice_armed_ = false;
+  std::unique_ptr<engine::Timer> notice_timer_, watch_timer_, deadline_timer_, ambient_timer_;
+  bool notice_armed_ = false, deadlines_armed_ = false;
 };
 
 // An engine error as the worker told it.

@@ -26,6 +26,8 @@ struct Run {
   Run(const boost::asio::any_io_executor& loop, std::uint64_t number, prompt::GenerateRequest what)
       : id(number),
         lane(what.lane),
+        terms(what.queue),
+        session(what.session_key),
         has_form(what.output_format.kind != prompt::OutputFormat::Kind::text),
         needs(what.context.value_or(0)),
         request(std::move(what)),
@@ -41,13 +43,17 @@ struct Run {
 
   const std::uint64_t id;
   const prompt::Lane lane;
+  const prompt::QueueTerms terms;
+  const std::string session;
   const bool has_form;  // the answer is held to a schema or a grammar
   // The window without which it is not answered, in tokens; 0: it is not known to need a certain one. What it
   // asks for, and more once a worker has counted its prompt.
   std::int64_t needs;
   prompt::GenerateRequest request;  // emptied once the request can not be tried again
   Place place = Place::waiting;
-  MonotonicTime since{};  // when it came
+  MonotonicTime since{};        // when it came
+  MonotonicTime waits_since{};  // when it began to wait, for the second time if it is tried again
+  WallTime waits_since_wall{};
   bool retried = false;
   bool started = false;    // Started was pushed
   bool in_intake = false;  // the worker has it and has not said anything about it yet
@@ -58,6 +64,7 @@ struct Run {
   std::int64_t prompt_tokens = 0, cached_tokens = 0;
   std::int64_t prefill_done = 0, prefill_total = 0;
   std::int64_t last_ahead = -1;  // last position told
+  std::string last_reason;       // and what for
   engine::TurnWatchdog watchdog;
   std::optional<engine::EngineError> verdict;  // why the worker ends because of this request
   std::int64_t told_possible = 0;              // the longest window that a worker was told could be loaded

@@ -287,6 +287,8 @@ class EngineTest : public testing::Test {
              prompt::OutputFormat::Kind format = prompt::OutputFormat::Kind::text) {
     prompt::GenerateRequest request;
     request.lane = lane;
+    request.queue = terms;
+    request.session_key = session;
     request.output_format.kind = format;
     if (biased) request.sampling.logit_bias.emplace_back(*biased, 1.0F);
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
@@ -362,6 +364,8 @@ class EngineTest : public testing::Test {
   // Both or neither: how memory is planned.
   std::shared_ptr<engine::Admission> admission;
   std::optional<capacity::LaunchInput> capacity;
+  prompt::QueueTerms terms;  // of what is asked from then on
+  std::string session;
   std::vector<std::uint64_t> ids;  // of the requests that the worker got as soon as it was ready
   std::optional<engine::EngineError> denied, refused;
   std::unique_ptr<engine::Engine> engine;

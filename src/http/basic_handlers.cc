@@ -150,6 +150,28 @@ asio::awaitable<void> import_model(Call& call) {
   co_await reply_result(call, co_await call.services.inference.import_model(std::move(*body)));
 }
 
+asio::awaitable<void> quarantine(Call& call) {
+  co_await call.reply(200, to_json(call.services.inference.quarantine()));
+}
+
+// Of one model, or of everything.
+asio::awaitable<void> clear_quarantine(Call& call) {
+  const auto body = body_object(call);
+  if (!body) {
+    co_await call.fail(body.error());
+    co_return;
+  }
+  api::Problems problems;
+  const api::FieldReader fields(*body, "", problems);
+  const auto model = fields.string("model");
+  if (model && model->empty()) fields.problem("model", "must not be empty; leave it out to lift everything");
+  if (!problems.empty()) {
+    co_await call.fail(problems.to_error());
+  } else {
+    co_await reply_result(call, call.services.inference.clear_quarantine(std::string(model.value_or(""))));
+  }
+}
+
 asio::awaitable<void> rotate_key(Call& call) {
   const auto key = call.services.credentials.rotate_api_key();
   if (!key) {

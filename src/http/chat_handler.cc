@@ -9,6 +9,7 @@
 #include "api/chat.h"
 #include "api/chat_constraints.h"
 #include "api/chat_turn.h"
+#include "api/queue_headers.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "engine/on_pool.h"
@@ -115,7 +116,7 @@ class Answer {
     } else if (!committed_) {
       co_await commit();
     } else {
-      co_await write(std::string(api::kSseKeepalive));
+      co_await write(waits_ ? api::sse_waiting(*waits_) : std::string(api::kSseKeepalive));
     }
   }
 
@@ -132,6 +133,7 @@ class Answer {
     if (const auto* started = std::get_if<engine::Started>(&event)) {
       cached_tokens_ = started->cached_tokens;
       started_at_ = steady_clock::now();
+      waits_.reset();
       turn_.start(*started);
       for (const auto& warning : started->warnings) {
         log_warn(warning, {{"request_id", call_.request_id}, {"model", head_.model}});
@@ -140,14 +142,23 @@ class Answer {
     } else if (const auto* delta = std::get_if<engine::TextDelta>(&event)) {
       co_await on_text(*delta);
     } else if (const auto* progress = std::get_if<engine::Progress>(&event)) {
-      if (progress_ && committed_ && progress->stage == engine::Progress::Stage::prefill) {
-        const auto ms = std::chrono::duration_cast<Millis>(steady_clock::now() - started_at_).count();
-        co_await write(frames_->progress(*progress, cached_tokens_, ms));
-      }
+      co_await on_progress(*progress);
     } else if (const auto* done = std::get_if<engine::Done>(&event)) {
       co_await on_done(*done);
     } else if (const auto* failed = std::get_if<engine::Failed>(&event)) {
       co_await fail(api::from_engine(failed->error));
+    }
+  }
+
+  asio::awaitable<void> on_progress(const engine::Progress& progress) {
+    using enum engine::Progress::Stage;
+    waits_ = progress.stage == queued ? std::optional(progress) : std::nullopt;
+    if (!progress_ || !committed_) co_return;
+    if (progress.stage == queued) {
+      co_await write(frames_->queued(progress));
+    } else if (progress.stage == prefill) {
+      const auto ms = std::chrono::duration_cast<Millis>(steady_clock::now() - started_at_).count();
+      co_await write(frames_->progress(progress, cached_tokens_, ms));
     }
   }
 
@@ -199,7 +210,8 @@ class Answer {
     outcome_ = calls ? "tool_calls" : done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
-      co_await call_.reply(200, api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
+      co_await call_.reply(200,
+                           api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
       co_return;
     }
     if (!committed_) co_await commit();
@@ -216,7 +228,9 @@ class Answer {
     const bool open = co_await call_.response.start_stream(
         200,
         {{"content-type", "text/event-stream"}, {"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
-    if (open) co_await write(frames_->opener());
+    if (!open) co_return;
+    co_await write(frames_->opener());
+    if (progress_ && waits_ && !finished_) co_await write(frames_->queued(*waits_));
   }
 
   asio::awaitable<void> write(std::string bytes) {
@@ -245,6 +259,7 @@ class Answer {
   Deadline last_write_ = begin_, started_at_ = begin_;
   bool committed_ = false, finished_ = false;
   std::int64_t cached_tokens_ = 0;
+  std::optional<engine::Progress> waits_;  // what it waits for, while it does
   std::vector<engine::TokenLogprob> all_logprobs_;
   api::ChatTurn turn_;
   engine::Usage usage_;
@@ -257,6 +272,10 @@ asio::awaitable<void> chat_completions(Call& call) {
   auto request = co_await parse(call);
   if (!request) {
     co_await call.fail(request.error());
+    co_return;
+  }
+  if (auto terms = api::read_queue_headers(call.request.headers, request->generate); !terms) {
+    co_await call.fail(terms.error());
     co_return;
   }
   api::ApiResult<std::vector<std::string>> warnings;

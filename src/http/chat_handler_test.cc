@@ -37,6 +37,7 @@ class ChatHandler : public RouterTest {
  private:
   static std::string word(const std::string& frame) {
     if (frame == ": keepalive") return "keepalive";
+    if (frame.starts_with(": ")) return "comment:" + frame.substr(2);
     if (frame == "data: [DONE]") return "DONE";
     const auto parsed = parse_json(std::string_view(frame).substr(6));
     if (!parsed) return "unreadable: " + frame;
@@ -45,6 +46,8 @@ class ChatHandler : public RouterTest {
     const auto& choices = object.at("choices").as_array();
     if (choices.empty()) return "usage";
     if (object.contains("prompt_progress")) return "progress";
+    if (const auto* queue = object_at(object, "queue_progress"))
+      return "queue:" + std::to_string(int_or(*queue, "ahead", -1)) + ":" + string_or(*queue, "reason");
     const auto& choice = choices[0].as_object();
     if (choice.at("finish_reason").is_string()) return "finish:" + string_or(choice, "finish_reason");
     const auto& delta = choice.at("delta").as_object();
@@ -113,6 +116,58 @@ TEST_F(ChatHandler, GivesTheServiceTheAffinityKey) {
   request.headers.emplace_back("x-gezel-session", "s");
   send(std::move(request));
   EXPECT_EQ(inference.last->generate.session_key, "default:s");
+}
+
+TEST_F(ChatHandler, GivesTheServiceTheLaneAndHowLongItMayWait) {
+  push({engine::Started{}, done()});
+  auto request = chat();
+  request.headers.emplace_back("x-gezel-lane", "ambient");
+  request.headers.emplace_back("x-gezel-queue-timeout", "20");
+  send(std::move(request));
+  EXPECT_EQ(inference.last->generate.lane, prompt::Lane::background);
+  EXPECT_TRUE(inference.last->generate.queue.ambient);
+  EXPECT_EQ(inference.last->generate.queue.wait_limit, Millis(20'000));
+}
+
+TEST_F(ChatHandler, RefusesALaneThatIsNone) {
+  auto request = chat();
+  request.headers.emplace_back("x-gezel-lane", "fast");
+  const auto& response = send(std::move(request));
+  EXPECT_EQ(response.status, 400);
+  EXPECT_THAT(response.body, HasSubstr(R"("param":"x-gezel-lane")"));
+  EXPECT_FALSE(inference.last);
+}
+
+TEST_F(ChatHandler, AStreamThatWaitsSaysForWhat) {
+  make_router({.commit = Millis(1), .keepalive = Millis(1)});
+  using Stage = engine::Progress::Stage;
+  push({engine::Progress{Stage::queued, 2, 0, 0, "waiting for\nGemma to finish, 2 ahead"}});
+  RecordedResponse response(loop.get_executor());
+  response.on_write = [&] {
+    if (response.pieces.size() == 2) push({engine::Progress{Stage::queued, 1, 0, 0}});
+    if (response.body.ends_with(": waiting for a place, 1 ahead\n\n") && script().events.empty())
+      push({engine::Started{}, done()});
+  };
+  run(router->handle(chat(R"(,"stream":true)"), response));
+  const auto words = events(response.body);
+  EXPECT_THAT(words, testing::Contains("comment:waiting for Gemma to finish, 2 ahead"));
+  EXPECT_THAT(words, testing::Contains("comment:waiting for a place, 1 ahead"));
+  EXPECT_THAT(words, Not(testing::Contains(StartsWith("queue:"))));
+}
+
+TEST_F(ChatHandler, AStreamWithProgressHasWhatItWaitsForAsData) {
+  make_router({.commit = Millis(1), .keepalive = Millis(0)});
+  using Stage = engine::Progress::Stage;
+  push({engine::Progress{Stage::queued, 2, 0, 0, "waiting for Gemma to finish, 2 ahead"}});
+  RecordedResponse response(loop.get_executor());
+  response.on_write = [&] {
+    if (response.pieces.size() == 2)
+      push({engine::Progress{Stage::queued, 1, 0, 0}, engine::Started{}, done()});
+  };
+  run(router->handle(chat(R"(,"stream":true,"return_progress":true)"), response));
+  EXPECT_THAT(events(response.body),
+              ElementsAre("role", "queue:2:waiting for Gemma to finish, 2 ahead",
+                          "queue:1:waiting for a place, 1 ahead", "finish:stop", "DONE"));
 }
 
 TEST_F(ChatHandler, RefusalsKeepTheirStatusWhenStreaming) {

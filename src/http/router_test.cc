@@ -205,6 +205,10 @@ TEST_F(RouterTest, ServesTheManagementRoutes) {
   EXPECT_EQ(send(get("/api/ps", "client")).body, R"({"models":[]})");
   EXPECT_EQ(send(get("/api/stats?a=1&model=llama-cpp%3Am+x", "client")).body, R"({"model":"llama-cpp:m x"})");
   EXPECT_EQ(send(get("/api/stats", "client")).status, 400);
+  EXPECT_EQ(send(get("/api/quarantine", "client")).body, R"({"quarantined":[]})");
+  EXPECT_EQ(send(post("/api/quarantine/clear", R"({"model":"abc"})", "client")).body, R"({"cleared":3})");
+  EXPECT_EQ(send(post("/api/quarantine/clear", "", "client")).body, R"({"cleared":0})");
+  EXPECT_EQ(send(post("/api/quarantine/clear", R"({"model":""})", "client")).status, 400);
   EXPECT_EQ(send(post("/api/models/import", R"({"path":"/x.gguf"})", "client")).body,
             R"({"imported":"/x.gguf"})");
   EXPECT_EQ(send(post("/api/models/import", "[1", "client")).status, 400);

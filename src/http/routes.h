@@ -69,6 +69,8 @@ asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
 asio::awaitable<void> stop_model(Call& call);
 asio::awaitable<void> import_model(Call& call);
+asio::awaitable<void> quarantine(Call& call);
+asio::awaitable<void> clear_quarantine(Call& call);
 asio::awaitable<void> ensure_model(Call& call);
 asio::awaitable<void> ensure_job(Call& call);  // also its events
 asio::awaitable<void> installed_models(Call& call);

@@ -186,6 +186,10 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request) override {
     co_return json::value{{"imported", string_or(request, "path")}};
   }
+  json::value quarantine() override { return json::object{{"quarantined", json::array()}}; }
+  api::ApiResult<json::value> clear_quarantine(std::string model) override {
+    return json::object{{"cleared", model.size()}};
+  }
   json::value memory() override {
     return json::object{{"pools", json::array()}, {"reservations", json::array()}};
   }

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace gezel::prompt {
 
 enum class Role { system, developer, user, assistant, tool };
@@ -93,11 +95,19 @@ struct OutputFormat {
   std::string definition;  // the schema as JSON text, the pattern, the grammar; "" = any object
 };
 
-enum class Lane { interactive, background, batch };
+enum class Lane { interactive, background, batch };  // the most urgent first
+
+// How a request stands in the daemon's queue; a worker never sees it.
+struct QueueTerms {
+  std::string caller;                // whose it is; empty: unknown
+  bool ambient = false;              // background work that nobody waits for
+  std::optional<Millis> wait_limit;  // how long it may wait for memory or a place; unset: as its lane says
+};
 
 struct GenerateRequest {
   std::string session_key;  // affinity hint; empty: none
   Lane lane = Lane::interactive;
+  QueueTerms queue;
   std::vector<Message> messages;
   std::vector<Tool> tools;
   ToolChoice tool_choice = ToolChoice::automatic;

@@ -339,8 +339,11 @@ void Scheduler::request_abort(RunId id) {
 // Order among waiting prompts: who starves, then the lane, then the longest reused head (its cells are warm),
 // then arrival.
 bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
-  const bool a_starves = now - a.arrived >= kStarving;
-  const bool b_starves = now - b.arrived >= kStarving;
+  // Batch work waits until there is no other, however long that takes.
+  const auto starves = [now](const Run& run) {
+    return run.spec.lane != prompt::Lane::batch && now - run.arrived >= kStarving;
+  };
+  const bool a_starves = starves(a), b_starves = starves(b);
   if (a_starves != b_starves) return a_starves;
   if (!a_starves && a.spec.lane != b.spec.lane) return a.spec.lane < b.spec.lane;
   if (!a_starves && a.cached != b.cached) return a.cached > b.cached;

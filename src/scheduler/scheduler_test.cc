@@ -365,6 +365,18 @@ TEST_F(SchedulerTest, AStarvingBackgroundRequestGoesFirst) {
   EXPECT_EQ(sink_.queued[2], 0);
 }
 
+TEST_F(SchedulerTest, ABatchRequestNeverStarves) {
+  make(1);
+  scheduler_->submit(spec(1, words(50, 1), 5));
+  RunSpec batch = spec(2, words(50, 2), 5);
+  batch.lane = prompt::Lane::batch;
+  scheduler_->submit(std::move(batch));
+  clock_.advance(Millis(61'000));
+  scheduler_->submit(spec(3, words(50, 3), 5));
+  EXPECT_EQ(sink_.queued[3], 0);
+  EXPECT_EQ(sink_.queued[2], 1);
+}
+
 TEST_F(SchedulerTest, CancelFreesTheSlotAndKeepsItsCells) {
   make(1);
   scheduler_->submit(spec(1, words(100, 1), 1000));

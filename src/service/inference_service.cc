@@ -53,6 +53,10 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->import_model(std::move(request));
   }
+  json::value quarantine() override { return core_->quarantine(); }
+  api::ApiResult<json::value> clear_quarantine(std::string model) override {
+    return core_->clear_quarantine(model);
+  }
   json::value memory() override { return core_->memory(); }
   asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model,
                                                            engine::MemoryWish wish) override {
@@ -108,6 +112,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options) {
   out.threads = options.threads;
   out.target_itl_ms = options.target_itl_ms;
   out.idle_timeout = options.idle_timeout;
+  if (options.ambient_quiet) out.ambient_quiet = *options.ambient_quiet;
   out.sandbox = options.sandbox;
   out.behaviors = options.behaviors;
   out.excluded_buffer_types = options.excluded_buffer_types;

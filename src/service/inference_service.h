@@ -40,6 +40,8 @@ struct ServiceOptions {
   // engine's default.
   std::optional<int> target_itl_ms;
   Millis idle_timeout{300'000};
+  // GEZEL_AMBIENT_QUIET_MS: ambient work waits for a free place or for so long without other work; 0: never.
+  std::optional<Millis> ambient_quiet;
   std::optional<Bytes> memory_budget;  // GEZEL_CAPACITY_BUDGET_GB: what all models together may take
   bool sandbox = true;
   bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls
@@ -85,6 +87,10 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> import_model(
       json::object request) = 0;  // spec 60 section 17.1
+  // What is not started any more ({quarantined:[{model, backend, reason, at}]}), and lifting it ({cleared})
+  // for one model or, with "", for everything. Errors: `not_quarantined` (404).
+  virtual json::value quarantine() = 0;
+  virtual api::ApiResult<json::value> clear_quarantine(std::string model) = 0;
   // Bodies of GET /v1/memory, and of GET /v1/memory/plan for an installed model; unset wishes are the
   // service's own choice.
   virtual json::value memory() = 0;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/log.h"
 #include "models/manifest.h"
@@ -13,6 +14,17 @@ namespace {
 
 // How old a look at the disk may be before a listing asks for the next one.
 constexpr Millis kScanAge{1'000};
+
+// Lanes that have something to do, by name.
+json::object lanes_json(const engine::LaneLoads& lanes) {
+  constexpr std::array<std::string_view, 3> kNames{"interactive", "background", "batch"};
+  json::object out;
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (lanes[i].running + lanes[i].queued > 0)
+      out[kNames[i]] = json::object{{"running", lanes[i].running}, {"queued", lanes[i].queued}};
+  }
+  return out;
+}
 
 json::value unload_time(const std::optional<WallTime>& time) {
   return time ? json::value(iso_time(*time)) : json::value(nullptr);
@@ -183,6 +195,7 @@ json::value ServiceCore::ps() {
                        {"slots_busy", status.slots_busy},
                        {"context", status.context},
                        {"queued", status.queued},
+                       {"lanes", lanes_json(status.lanes)},
                        {"idle_ms", status.idle_ms},
                        {"unload_at", unload_time(status.unload_at)}};
     if (!status.waiting.empty()) model["waiting"] = status.waiting;

@@ -37,6 +37,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<api::ApiResult<json::value>> retrieve_model(std::string id);
   json::value health() const;
   json::value ps();
+  json::value quarantine();
+  api::ApiResult<json::value> clear_quarantine(const std::string& model);
   json::value memory();
   asio::awaitable<api::ApiResult<json::value>> memory_plan(std::string model, engine::MemoryWish wish);
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);

@@ -285,6 +285,7 @@ TEST_F(Service, PsShowsExactlyTheAgreedMembers) {
                                     .slots_busy = 1,
                                     .context = 8192,
                                     .queued = 2,
+                                    .lanes = {{{.running = 1, .queued = 0}, {.running = 0, .queued = 2}}},
                                     .idle_ms = 7,
                                     .unload_at = clock.wall_now(),
                                     .chat_template = {},
@@ -293,7 +294,8 @@ TEST_F(Service, PsShowsExactlyTheAgreedMembers) {
       to_json(service->ps()),
       fmt::format(
           R"({{"models":[{{"id":"llama-cpp:a","state":"ready","pid":42,"bytes":1000,"slots":8,"slots_busy":1,)"
-          R"("context":8192,"queued":2,"idle_ms":7,"unload_at":"{}"}}]}})",
+          R"("context":8192,"queued":2,"lanes":{{"interactive":{{"running":1,"queued":0}},"background":{{"running":0,)"
+          R"("queued":2}}}},"idle_ms":7,"unload_at":"{}"}}]}})",
           iso_time(clock.wall_now())));
 }
 
@@ -387,6 +389,23 @@ TEST_F(Service, AnImportLiftsTheModelsQuarantine) {
   const auto left = engine::Quarantine(folder, clock).entries();
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].model_id, "llama-cpp:b");
+}
+
+TEST_F(Service, AQuarantineIsListedAndLiftedByEitherName) {
+  const fs::path folder = engine::quarantine_folder(home.path());
+  ASSERT_TRUE(make_private_folder(folder));
+  ASSERT_TRUE(write_file_atomic(folder / "unusable.json",
+                                R"({"schemaVersion":1,"entries":[
+           {"backend":"cpu","fingerprint":"1:1","model":"llama-cpp:a","modelFingerprint":"7:7","reason":"x","at":"t"},
+           {"backend":"cpu","fingerprint":"1:1","reason":"y","at":"t"}]})"));
+  start();
+  EXPECT_EQ(to_json(service->quarantine()),
+            R"({"quarantined":[{"model":"llama-cpp:a","backend":"cpu","reason":"x","at":"t"},)"
+            R"({"model":null,"backend":"cpu","reason":"y","at":"t"}]})");
+  EXPECT_EQ(service->clear_quarantine("b").error().code, "not_quarantined");
+  EXPECT_EQ(to_json(*service->clear_quarantine("a")), R"({"cleared":1})");
+  EXPECT_EQ(to_json(*service->clear_quarantine("")), R"({"cleared":1})");
+  EXPECT_EQ(to_json(*service->clear_quarantine("")), R"({"cleared":0})");
 }
 
 TEST_F(Service, ImportErrorsNameTheMember) {

@@ -236,6 +236,7 @@ asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore
   if (stopping_) co_return std::unexpected(api::shutting_down());
   const auto engine = engines_.get(name->qualified());
   if (!engine) co_return std::unexpected(api::from_engine(engine.error()));
+  request.queue.caller = caller;
   co_await put_sampled(std::move(caller), *name, request);
   auto generation = co_await (*engine)->generate(std::move(request));
   if (!generation) co_return std::unexpected(api::from_engine(generation.error()));
