@@ -39,6 +39,7 @@ inline constexpr std::size_t kMaxToolCalls = 4096;     // of one message
 inline constexpr std::size_t kMaxTools = 1024;
 inline constexpr std::size_t kMaxLogitBias = 4096;
 inline constexpr std::size_t kMaxDryBreakers = 128;
+inline constexpr std::int64_t kMaxWindowTokens = 1 << 30;  // of `num_ctx`
 
 // Validates a request body and translates it (spec 10 section 6.2): system texts joined into one message at
 // the front, text parts joined by line ends. Every bad field is named, all of them in one message ("path:

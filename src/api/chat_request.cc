@@ -53,6 +53,7 @@ void read_limits(const FieldReader& body, prompt::GenerateRequest& generate) {
     generate.max_output_tokens =
         static_cast<int>(std::min<std::int64_t>(*limit, std::numeric_limits<int>::max()));
   }
+  generate.context = body.integer("num_ctx", 1, kMaxWindowTokens);
   // Zero and less: no budget, not that of the model's profile either.
   const auto thinking = body.integer("max_thinking_tokens", -1, std::numeric_limits<int>::max());
   if (thinking) generate.max_thinking_tokens = std::max(0, static_cast<int>(*thinking));

@@ -104,6 +104,7 @@ json::object describe(const ChatRequest& request) {
           {"max_thinking_tokens",
            generate.max_thinking_tokens ? json::value(*generate.max_thinking_tokens) : json::value()},
           {"max", generate.max_output_tokens ? json::value(*generate.max_output_tokens) : json::value()},
+          {"num_ctx", generate.context ? json::value(*generate.context) : json::value()},
           {"stop", json::value_from(generate.stop)},
           {"logprobs", generate.logprobs},
           {"top_logprobs", generate.top_logprobs},

@@ -158,6 +158,14 @@ ApiError from_engine(const engine::EngineError& error) {
     result.param = result.param.empty() ? "messages" : result.param;
     result.numbers = {{"n_prompt_tokens", error.prompt_tokens}, {"n_ctx", error.context_tokens}};
   }
+  if (const auto& window = error.window) {
+    if (error.error.code != "context-overflow") result.numbers.emplace_back("n_ctx", window->granted);
+    result.numbers.emplace_back("n_ctx_needed", window->needed);
+    result.numbers.emplace_back("n_ctx_native", window->native);
+    result.numbers.emplace_back("n_ctx_limit", window->limit);
+    result.numbers.emplace_back("n_ctx_largest", window->largest);
+    result.binding = window->binding;
+  }
   if (error.characters_delivered > 0)
     result.numbers.emplace_back("characters_delivered", error.characters_delivered);
   switch (error.retry) {
@@ -210,6 +218,10 @@ std::string error_body(const ApiError& error, std::string_view request_id) {
     body += ',';
     append_json_string(body, name);
     fmt::format_to(std::back_inserter(body), ":{}", number);
+  }
+  if (!error.binding.empty()) {
+    body += R"(,"binding":)";
+    append_json_string(body, error.binding);
   }
   if (!error.incident_id.empty()) {
     body += R"(,"incident_id":)";

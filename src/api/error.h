@@ -27,6 +27,7 @@ struct ApiError {
   bool should_not_retry = false;  // header x-should-retry: false
   // Extra members of the error object, for example n_prompt_tokens and n_ctx of context_length_exceeded.
   std::vector<std::pair<std::string, std::int64_t>> numbers;
+  std::string binding;  // with numbers of a window: what stands in the way of a longer one; "": not sent
   std::string incident_id;
   std::string detail;  // for the log only: what the message leaves out (paths, engine output)
 };

@@ -27,6 +27,15 @@ engine::EngineError engine_error(const json::object& row) {
   error.incident_id = string_or(row, "incident");
   error.prompt_tokens = int_or(row, "prompt", 0);
   error.context_tokens = int_or(row, "context", 0);
+  if (const auto* value = row.if_contains("window")) {
+    const auto& window = value->as_object();
+    error.window = engine::WindowNumbers{.needed = int_or(window, "needed", 0),
+                                         .granted = int_or(window, "granted", 0),
+                                         .native = int_or(window, "native", 0),
+                                         .limit = int_or(window, "limit", 0),
+                                         .largest = int_or(window, "largest", 0),
+                                         .binding = string_or(window, "binding")};
+  }
   return error;
 }
 
@@ -53,6 +62,10 @@ TEST(EngineErrors, BecomeTheWireErrorsOfTheTable) {
     const auto& envelope = parsed->at("error").as_object();
     EXPECT_EQ(int_or(envelope, "n_prompt_tokens", 0), int_or(wire, "n_prompt_tokens", 0));
     EXPECT_EQ(int_or(envelope, "n_ctx", 0), int_or(wire, "n_ctx", 0));
+    if (const auto* window = wire.if_contains("window")) {
+      for (const auto& member : window->as_object())
+        EXPECT_EQ(envelope.at(member.key()), member.value()) << member.key();
+    }
     EXPECT_EQ(string_or(envelope, "incident_id"), string_or(wire, "incident"));
     EXPECT_EQ(parsed->as_object().contains("request_id"), error.status >= 500);
   }

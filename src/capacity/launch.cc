@@ -69,11 +69,7 @@ class Planner {
         machine_(input.machine),
         settings_(input.settings),
         discrete_(machine_.pools.kind == PoolKind::discrete_gpu) {
-    ContextWish wish = settings_.context;
-    wish.native = model_.native;
-    const Tokens floor = settings_.floor.value_or(
-        context_floor(discrete_ ? machine_.pools.vram_bytes : 0, machine_.total_ram));
-    need_ = context_requirement(wish, floor);
+    need_ = launch_requirement(input);
     weights_ = model_.weights.value_or(kUnknownWeights);
     resident_ = resident();
   }
@@ -528,6 +524,15 @@ ModelFacts model_facts(const gguf::Metadata& metadata) {
   out.blocks = static_cast<int>(std::min<std::uint64_t>(geometry.block_count.value_or(0), 65'536));
   out.tensors = metadata.tensor_sizes;
   return out;
+}
+
+ContextRequirement launch_requirement(const LaunchInput& input) {
+  ContextWish wish = input.settings.context;
+  wish.native = input.model.native;
+  const MachineState& machine = input.machine;
+  const bool discrete = machine.pools.kind == PoolKind::discrete_gpu;
+  return context_requirement(wish, input.settings.floor.value_or(context_floor(
+                                       discrete ? machine.pools.vram_bytes : 0, machine.total_ram)));
 }
 
 MemoryPlan plan_launch(const LaunchInput& input) {

@@ -78,6 +78,9 @@ struct LaunchInput {
 
 MemoryPlan plan_launch(const LaunchInput& input);
 
+// The window that such a launch asks for, before anything is known of memory.
+ContextRequirement launch_requirement(const LaunchInput& input);
+
 // What a model would get on this machine when nothing else is loaded: the same plan without live figures.
 struct LaunchPreview {
   Tokens context_window = 0, native_context_window = 0;

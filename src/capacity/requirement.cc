@@ -49,6 +49,12 @@ ContextRequirement context_requirement(const ContextWish& wish, Tokens floor) {
     out.strict = true;
     out.minimum = out.requested;
   }
+  out.limit = asked ? out.requested : out.native;
+  if (positive(wish.needed)) {
+    out.needed = std::min(*wish.needed, out.limit);
+    out.requested = std::max(out.requested, out.needed);
+    out.minimum = std::max(out.minimum, out.needed);
+  }
   if (asked || model_max || !positive(wish.native)) return out;
   constexpr Tokens kNone = std::numeric_limits<Tokens>::max();
   const Tokens reach = std::min(
@@ -60,7 +66,7 @@ ContextRequirement context_requirement(const ContextWish& wish, Tokens floor) {
 
 std::optional<Tokens> below_floor_minimum(const ContextRequirement& requirement) {
   if (requirement.explicitly_asked || requirement.strict) return std::nullopt;
-  return std::min(requirement.native, kBelowFloorMinimum);
+  return std::min(requirement.native, std::max(kBelowFloorMinimum, requirement.needed));
 }
 
 }  // namespace gezel::capacity

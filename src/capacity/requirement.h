@@ -30,10 +30,14 @@ struct ContextWish {
   std::optional<Tokens> catalog;         // contextSize of the catalog entry
   std::optional<Tokens> native;          // the window the model was trained for
   std::optional<Tokens> growth_ceiling;  // GEZEL_LLAMA_GROWTH_CEILING_TOKENS
+  // Of waiting requests: the load is worth nothing to them with less. More than `limit` counts as `limit`.
+  std::optional<Tokens> needed;
 };
 
 struct ContextRequirement {
   Tokens native = 0, requested = 0, minimum = 0;
+  Tokens limit = 0;   // the longest that any request may need: the model's own, or the one a person named
+  Tokens needed = 0;  // by requests, at most `limit`; 0: nothing
   std::optional<Tokens> growth_target;  // above `requested`
   bool explicitly_asked = false;        // a person named a window
   bool strict = false;                  // model-max: slots may shrink, the window may not
@@ -48,7 +52,8 @@ ContextRequirement context_requirement(std::optional<Tokens> native, std::option
 // The same for a llama-cpp launch with everything that may name a window.
 ContextRequirement context_requirement(const ContextWish& wish, Tokens floor);
 
-// What the below-floor run of a ladder may go down to; nothing when a window was asked for.
+// What the below-floor run of a ladder may go down to, but never below what requests need; nothing when a
+// person named a window.
 std::optional<Tokens> below_floor_minimum(const ContextRequirement& requirement);
 
 }  // namespace gezel::capacity

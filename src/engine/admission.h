@@ -120,6 +120,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   void changed() { changed_.notify(); }
   // New loads wait for this reason (memory pressure), and are refused after kLongWait; "": they go on.
   void hold(std::string reason);
+  bool holds() const { return !held_.empty(); }
 
   // What every seat was granted, by key; of one that measures "dry-run:<key>".
   struct Reservation {

@@ -25,6 +25,16 @@ namespace asio = boost::asio;
 
 enum class Retry { never, same_engine, other_engine, after };
 
+// What a window was and could be, in tokens of one slot; 0: unknown, or none.
+struct WindowNumbers {
+  std::int64_t needed = 0;   // by the request
+  std::int64_t granted = 0;  // to the loaded model
+  std::int64_t native = 0;   // what the model was trained for
+  std::int64_t limit = 0;    // the longest that may be had: the model's own, or what a person named
+  std::int64_t largest = 0;  // of that: what fits now
+  std::string binding;       // what stands in the way of more ("live-memory"); "": nothing
+};
+
 // An Error with what an engine knows beyond it. `error.code` is one of the stable words of spec 30
 // section 2.4 with dashes
 // ("engine-crashed"); `http_hint` is the status an HTTP answer should carry.
@@ -38,6 +48,7 @@ struct EngineError {
   // context-overflow: both numbers, else 0.
   std::int64_t prompt_tokens = 0;
   std::int64_t context_tokens = 0;
+  std::optional<WindowNumbers> window;  // of a request that wants a longer one than it can have
 };
 template <class T = void>
 using EngineResult = std::expected<T, EngineError>;
@@ -135,7 +146,9 @@ struct Status {
   std::int64_t queued = 0;   // requests that are in no slot yet, wherever they are
   LaneLoads lanes = {};      // the same by lane
   std::int64_t idle_ms = 0;
-  std::string waiting;  // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
+  std::string waiting;       // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
+  bool below_floor = false;  // memory kept the window shorter than this machine usually grants
+  std::string stale;  // why it is loaded again at its next idle moment: "window" | "files"; "": it is not
   std::optional<WallTime> unload_at;
   std::uint64_t generation = 0;  // +1 per spawn
   std::string chat_template;     // "default:<name>" when the file has none, else ""
@@ -174,6 +187,8 @@ class Engine {
   virtual asio::awaitable<EngineResult<std::unique_ptr<Generation>>> generate(
       prompt::GenerateRequest request) = 0;
   virtual bool busy() const = 0;
+  // What it was loaded from is another file now: it is loaded again, as soon as nobody is being answered.
+  virtual void refresh() {}
   // Ends the process; running requests get `engine-evicted`.
   virtual asio::awaitable<StopOutcome> stop() = 0;
   // Worker statistics as JSON text (frame `stats`), or nothing when it does not run.

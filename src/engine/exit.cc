@@ -80,6 +80,8 @@ std::string_view stop_reason_name(StopReason reason) {
       return "health-restart";
     case StopReason::evict:
       return "evict";
+    case StopReason::reload:
+      return "reload";
     case StopReason::shutdown:
       return "shutdown";
   }

@@ -15,7 +15,17 @@
 namespace gezel::engine {
 
 // Why we ended a process; `none`: we did not.
-enum class StopReason { none, stop, idle, memory_pressure, startup_abort, health_restart, evict, shutdown };
+enum class StopReason {
+  none,
+  stop,
+  idle,
+  memory_pressure,
+  startup_abort,
+  health_restart,
+  evict,
+  reload,
+  shutdown
+};
 std::string_view stop_reason_name(StopReason reason);
 
 // Kinds that we conclude ourselves rather than read from a line.

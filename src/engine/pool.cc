@@ -64,6 +64,16 @@ asio::awaitable<EngineResult<StopOutcome>> EnginePool::stop(std::string model_id
   co_return co_await engine->stop();
 }
 
+asio::awaitable<void> EnginePool::refresh(std::string model_id) {
+  const auto engine = find(model_id);
+  if (!engine) co_return;
+  if (engine->busy()) {
+    engine->refresh();
+  } else if (engine->status().state != State::stopped) {
+    co_await engine->stop();
+  }
+}
+
 asio::awaitable<void> EnginePool::stop_all() {
   closed_ = true;
   const auto loop = co_await asio::this_coro::executor;

@@ -36,6 +36,8 @@ class EnginePool {
 
   // Unloads a model. Errors: `model_not_loaded` (404), `model_busy` (409) unless forced.
   asio::awaitable<EngineResult<StopOutcome>> stop(std::string model_id, bool force);
+  // A model's files are other ones now: unloads it if nobody uses it, else as soon as nobody does.
+  asio::awaitable<void> refresh(std::string model_id);
   // Unloads everything at once and refuses from then on.
   asio::awaitable<void> stop_all();
 

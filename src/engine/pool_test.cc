@@ -13,7 +13,7 @@ class FakeEngine final : public Engine {
  public:
   Status state;
   bool working = false;
-  int stops = 0;
+  int stops = 0, refreshes = 0;
   Manners manners;
 
   Status status() const override { return state; }
@@ -22,6 +22,7 @@ class FakeEngine final : public Engine {
     co_return std::unexpected(make_error("engine-busy", "fake"));
   }
   bool busy() const override { return working; }
+  void refresh() override { ++refreshes; }
   asio::awaitable<StopOutcome> stop() override {
     ++stops;
     const bool was_running = state.state != State::stopped;
@@ -53,6 +54,23 @@ class Pool : public testing::Test {
   asio::io_context io;
   EnginePool pool{[](const std::string&) { return std::make_unique<FakeEngine>(); }};
 };
+
+TEST_F(Pool, AModelWithNewFilesIsStoppedWhereNobodyUsesItAndToldWhereSomebodyDoes) {
+  auto& idle = make("idle");
+  idle.state.state = State::ready;
+  auto& busy = make("busy");
+  auto& unloaded = make("unloaded");
+  busy.working = true;
+  run([](EnginePool& all) -> asio::awaitable<bool> {
+    for (const char* model : {"idle", "busy", "unloaded", "nobody"}) co_await all.refresh(model);
+    co_return true;
+  }(pool));
+  EXPECT_EQ(idle.stops, 1);
+  EXPECT_EQ(idle.refreshes, 0);
+  EXPECT_EQ(unloaded.stops, 0);
+  EXPECT_EQ(busy.stops, 0);
+  EXPECT_EQ(busy.refreshes, 1);
+}
 
 TEST_F(Pool, MakesOneEngineAModelAndKeepsIt) {
   EXPECT_EQ(&make("a"), &make("a"));

@@ -31,12 +31,15 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
              .left =
                  [this] {
                    abort_start_if_unwanted();
+                   settle_reload();
                    if (parts_.admission) parts_.admission->changed();
                  },
              .broken =
                  [this](std::string_view panic_kind, std::string reason) {
                    if (launch_) launch_->kill(panic_kind, std::move(reason));
                  },
+             .longest_window = [this] { return longest_window(); },
+             .needs_longer = [this](const Run& run) { return needs_longer(run); },
              .loading = [this] { return state_ == State::starting && waiting_.empty(); }},
             {.ambient_quiet = options_.ambient_quiet}),
       log_(parts_.pool, options_.home, parts_.clock, model_id_),
@@ -48,6 +51,7 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
       stats_timer_(parts_.timers->make()),
       changed_(parts_.loop),
       measured_(parts_.loop),
+      reload_timer_(parts_.timers->make()),
       stats_arrived_(parts_.loop) {}
 
 // One replica of a model so far. The model's name comes without its family, which the key has already.
@@ -75,6 +79,8 @@ engine::Status Core::status() const {
   out.queued = static_cast<std::int64_t>(desk_.outside_slots());
   out.lanes = desk_.lanes();
   if (state_ != State::ready) return out;
+  out.below_floor = below_floor_;
+  out.stale = files_changed_ ? "files" : window_outgrown() ? "window" : "";
   out.bytes = granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes + granted_.compute_bytes;
   out.slots = granted_.slots;
   out.slots_busy = std::min(desk_.in_slots(), granted_.slots);
@@ -100,7 +106,9 @@ engine::Status Core::status() const {
 
 engine::EngineResult<std::shared_ptr<Run>> Core::submit(prompt::GenerateRequest request) {
   if (disposed_) return std::unexpected(make_error("engine-evicted", "The model was unloaded. Ask again."));
+  look_for_reload();
   auto run = desk_.submit(std::move(request));
+  settle_reload();
   if (run) {
     hits_.push_back(parts_.clock.now());
     if (hits_.size() > kMostHits) hits_.pop_front();
@@ -244,6 +252,7 @@ void Core::dispose() {
   idle_timer_->cancel();
   start_timer_->cancel();
   stats_timer_->cancel();
+  reload_timer_->cancel();
   if (launch_) launch_->abandon();
   launch_.reset();
   dying_.reset();
@@ -264,7 +273,10 @@ void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   }
   seat_.reset();
   desk_.close();  // before what was held would be sent
-  if (std::exchange(gives_way_, false)) desk_.hold(false);
+  keep_window_ = snapshot.expected == StopReason::reload ? granted_.context_per_slot : 0;
+  gives_way_ = false;
+  launch_input_.reset();
+  drop_reload();
   pid_file_.reset();
   gpu_hold_.reset();
   start_timer_->cancel();

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "capacity/neighbour.h"
+#include "capacity/window.h"
 #include "engine/admission.h"
 #include "engine/gpu_gate.h"
 #include "engine/idle_policy.h"
@@ -37,6 +39,11 @@ inline constexpr Millis kHelloTime{30'000};  // from the spawn to the worker's f
 inline constexpr Millis kStatsTime{2'000};   // for an answer to a statistics request
 inline constexpr std::size_t kMostHits = 1'000;
 inline constexpr Millis kStatsEvery{5'000};  // while busy, for the live figures in status()
+inline constexpr Millis kFilesEvery{1'000};  // between two looks at the files of a loaded model
+inline constexpr Millis kReachAge{1'000};    // of what is known about longer windows
+// After a load that did not meet a need, so long no load is made for one like it.
+inline constexpr Millis kMissedPause{60'000};
+inline constexpr int kStartRounds = 3;  // of one start, while files or needs change
 
 struct EmbeddedParts {
   asio::any_io_executor loop, pool;
@@ -68,6 +75,8 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<std::optional<std::string>> worker_stats();
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish);
   void set_manners(engine::Manners manners);
+  // What it was loaded from is another file now.
+  void refresh();
   // The owner is gone: everything ends at once, and later use answers `engine-evicted`.
   void dispose();
 
@@ -77,6 +86,7 @@ class Core : public std::enable_shared_from_this<Core> {
     explicit Start(const asio::any_io_executor& loop) : settled(loop) {}
     int waiters = 0;  // callers of ensure_ready
     bool aborted = false;
+    int rounds = 0;  // begun anew, because files or needs changed while it waited
     std::optional<engine::EngineResult<>>
         result;  // set once: by the sequence itself, a frame, an exit or a deadline
     engine::Wakeup settled;
@@ -91,11 +101,13 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<std::optional<capacity::DryRun>> dry_run(const ModelFacts& facts,
                                                            const protocol::Load& load);
   asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan);
+  capacity::LaunchInput named_input(const ModelFacts& facts, const LaunchPlan& plan) const;
   void note_waiting(const engine::Waiting& waiting);
   void note_waiting_over();
   std::string ledger_key() const;
-  asio::awaitable<engine::EngineResult<>> admit(std::shared_ptr<Start> start, const ModelFacts& facts,
-                                                LaunchPlan& plan);
+  // False: something changed while it waited, and the start begins anew.
+  asio::awaitable<engine::EngineResult<bool>> admit(std::shared_ptr<Start> start, const ModelFacts& facts,
+                                                    LaunchPlan& plan);
   engine::Holder holder();
   engine::EngineResult<> launch(const ModelFacts& facts, const LaunchPlan& plan);
   void settle(engine::EngineResult<> result);
@@ -104,6 +116,21 @@ class Core : public std::enable_shared_from_this<Core> {
   void verify_in_background(const ModelFacts& facts);
   asio::awaitable<void> verify(ModelFacts facts);
   void refuse_model(const FileStamp& stamp, const fs::path& weights, engine::EngineError error);
+
+  // embedded_window.cc
+  enum class Reload { none, need, window, files };  // why the model is to be loaded again
+  void want_reload(Reload why, bool hold);
+  void settle_reload();
+  void drop_reload();
+  void look_for_reload();
+  asio::awaitable<void> check_files(std::uint64_t generation);
+  bool window_outgrown() const;
+  capacity::WindowReach window_reach() const;
+  std::int64_t longest_window();
+  std::optional<engine::EngineError> needs_longer(const Run& run);
+  engine::EngineError window_error(const Run& run, const capacity::WindowReach& reach) const;
+  std::vector<capacity::Tokens> windows_to_try() const;
+  void refuse_beyond_limit(const capacity::LaunchInput& input);
 
   // embedded_frames.cc
   void on_frame(protocol::Frame frame);
@@ -154,6 +181,29 @@ class Core : public std::enable_shared_from_this<Core> {
   std::string unmeasurable_;        // the file whose dry run failed
   std::string waiting_;             // what the start waits for
   std::deque<MonotonicTime> hits_;  // requests of the last minute, at most kMostHits
+
+  // The window of the model, and what would change it; embedded_window.cc.
+  Reload reload_ = Reload::none;
+  bool reload_holds_ = false;  // nothing new is sent to the worker until it is loaded again
+  std::unique_ptr<engine::Timer> reload_timer_;
+  bool files_changed_ = false;  // since the last start looked at them
+  MonotonicTime files_checked_at_{};
+  std::optional<capacity::LaunchInput> launch_input_;  // what the loaded model was planned from
+  bool below_floor_ = false;                           // of that plan
+  MonotonicTime ready_at_{};
+  capacity::Tokens grow_to_ = 0;      // what the next load should have
+  capacity::Tokens keep_window_ = 0;  // what the one before a reload had
+  capacity::Tokens considered_ = 0;   // the longest need that the load tried to meet
+  struct Missed {                     // a load that was to meet a need and did not
+    capacity::Tokens needed = 0;
+    MonotonicTime at{};
+  };
+  std::optional<Missed> missed_;
+  struct Known {
+    capacity::WindowReach reach;
+    MonotonicTime at{};
+  };
+  std::optional<Known> known_reach_;
 
   // The live launch and what belongs to it.
   std::shared_ptr<WorkerLaunch> launch_;

@@ -50,6 +50,7 @@ class EmbeddedEngine final : public engine::Engine {
     if (!run) co_return std::unexpected(run.error());
     co_return std::make_unique<EmbeddedGeneration>(core, std::move(*run));
   }
+  void refresh() override { core_->refresh(); }
   bool busy() const override { return core_->busy(); }
   asio::awaitable<engine::StopOutcome> stop() override { return core_->stop(engine::StopReason::stop); }
   asio::awaitable<std::optional<std::string>> worker_stats() override { return core_->worker_stats(); }

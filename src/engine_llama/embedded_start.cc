@@ -45,6 +45,7 @@ capacity::MemoryPlan plan_without_work(capacity::LaunchInput input) {
 
 constexpr int kPlanPasses = 4;
 using capacity::kCellPadding;
+using capacity::Tokens;
 
 std::string content_key(const ModelFacts& facts) {
   const auto identity =
@@ -77,6 +78,7 @@ void Core::settle(EngineResult<> result) {
   if (!start) return;
   start_timer_->cancel();
   note_waiting_over();
+  grow_to_ = keep_window_ = 0;
   start->result = result;
   start->settled.notify();
   if (parts_.admission) parts_.admission->changed();
@@ -85,7 +87,12 @@ void Core::settle(EngineResult<> result) {
   if (result) {
     set_state(State::ready);
     mark_used();
-    desk_.open(granted_.slots, vocabulary_, load_.style);
+    files_checked_at_ = ready_at_ = parts_.clock.now();
+    if (considered_ > granted_.context_per_slot) missed_ = Missed{considered_, ready_at_};
+    if (files_changed_) want_reload(Reload::files, true);
+    desk_.open(granted_.slots, granted_.context_per_slot, vocabulary_, load_.style);
+    settle_reload();
+    if (state_ != State::ready) return;
     if (loaded_->integrity == models::Integrity::unverified) verify_in_background(*loaded_);
     return;
   }
@@ -117,6 +124,7 @@ asio::awaitable<EngineResult<ModelFacts>> Core::find_model(std::shared_ptr<Start
     error.retry_after_ms = wait->count();
     co_return std::unexpected(std::move(error));
   }
+  files_changed_ = false;  // what changes from here on is news
   auto found = co_await on_pool(parts_.pool, [models = parts_.models] { return models->find(); });
   if (start->result) co_return std::unexpected(aborted_error());
   if (!found) co_return std::unexpected(from_store(std::move(found).error()));
@@ -134,29 +142,32 @@ asio::awaitable<EngineResult<ModelFacts>> Core::find_model(std::shared_ptr<Start
 
 asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
   const auto self = shared_from_this();
-  auto facts = co_await find_model(start);
-  if (start->result) co_return;
-  if (!facts) co_return settle(std::unexpected(facts.error()));
-  loaded_ = *facts;
-  if (facts->integrity == models::Integrity::changed) verify_in_background(*facts);
-
-  if (uses_gpu()) {
-    auto passed = co_await pass_gpu_gate(start);
+  while (true) {
+    auto facts = co_await find_model(start);
     if (start->result) co_return;
-    if (!passed) co_return settle(std::unexpected(passed.error()));
-  }
-  auto plan = co_await on_pool(parts_.pool,
-                               [planner = parts_.planner, model = facts->model] { return planner(model); });
-  if (start->result) co_return;
-  if (!plan) co_return settle(std::unexpected(plan.error()));
-  // The seat is another start's when this one was given up while it waited.
-  if (auto admitted = co_await admit(start, *facts, *plan); !admitted || start->result) {
-    if (!start->result) settle(std::unexpected(admitted.error()));
+    if (!facts) co_return settle(std::unexpected(facts.error()));
+    loaded_ = *facts;
+    if (facts->integrity == models::Integrity::changed) verify_in_background(*facts);
+
+    if (uses_gpu()) {
+      auto passed = co_await pass_gpu_gate(start);
+      if (start->result) co_return;
+      if (!passed) co_return settle(std::unexpected(passed.error()));
+    }
+    auto plan = co_await on_pool(parts_.pool,
+                                 [planner = parts_.planner, model = facts->model] { return planner(model); });
+    if (start->result) co_return;
+    if (!plan) co_return settle(std::unexpected(plan.error()));
+    // The seat is another start's when this one was given up while it waited.
+    auto admitted = co_await admit(start, *facts, *plan);
+    if (start->result) co_return;
+    if (!admitted) co_return settle(std::unexpected(admitted.error()));
+    if (!*admitted) continue;
+    if (auto launched = launch(*facts, *plan); !launched) {
+      seat_.reset();
+      settle(std::unexpected(launched.error()));
+    }
     co_return;
-  }
-  if (auto launched = launch(*facts, *plan); !launched) {
-    seat_.reset();
-    settle(std::unexpected(launched.error()));
   }
 }
 
@@ -193,7 +204,8 @@ engine::Holder Core::holder() {
       }),
       .give_way = with([](Core& core, bool on) {
         core.gives_way_ = on;
-        core.desk_.hold(on);
+        core.desk_.hold(on || core.reload_holds_);
+        core.settle_reload();
       }),
       .unload = with([](Core& core) { core.stop_launch(StopReason::evict); })};
 }
@@ -243,12 +255,18 @@ asio::awaitable<std::optional<capacity::DryRun>> Core::dry_run(const ModelFacts&
   co_return *measured;
 }
 
-// The shape by the file's own figures first, then with what a dry run of that shape measured, until the shape
-// stays: a measurement may show that more or less fits.
-asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts, LaunchPlan plan) {
+capacity::LaunchInput Core::named_input(const ModelFacts& facts, const LaunchPlan& plan) const {
   auto input = *plan.capacity;
   input.model.key = ledger_key();
   input.model.name = facts.model.name.empty() ? model_id_ : facts.model.name;
+  input.machine = parts_.admission->state_for(input.model.key);
+  return input;
+}
+
+// The shape by the file's own figures first, then with what a dry run of that shape measured, until the shape
+// stays: a measurement may show that more or less fits.
+asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts, LaunchPlan plan) {
+  auto input = named_input(facts, plan);
   for (int pass = 0; pass < kPlanPasses; ++pass) {
     input.machine = parts_.admission->state_for(input.model.key);
     auto shape = capacity::plan_launch(input);
@@ -282,29 +300,58 @@ asio::awaitable<EngineResult<capacity::MemoryPlan>> Core::plan(engine::MemoryWis
   co_return capacity::plan_launch(input);
 }
 
-asio::awaitable<EngineResult<>> Core::admit(std::shared_ptr<Start> start, const ModelFacts& facts,
-                                            LaunchPlan& plan) {
+// The window that waiting requests need is tried first. What no memory can be had for is left to those who
+// need it: the model is loaded for the others.
+asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, const ModelFacts& facts,
+                                                LaunchPlan& plan) {
   const auto self = shared_from_this();
-  if (!parts_.admission || !plan.capacity) co_return EngineResult<>();
-  auto input = co_await plan_input(facts, plan);
+  if (!parts_.admission || !plan.capacity) co_return true;
+  auto input = named_input(facts, plan);
+  refuse_beyond_limit(input);
   if (start->result) co_return std::unexpected(aborted_error());
-  auto me = holder();
-  me.name = input.model.name;
-  auto admitted = co_await parts_.admission->enter(
-      {.holder = std::move(me),
-       .plan =
-           [input](const capacity::MachineState& state) mutable {
-             input.machine = state;
-             return capacity::plan_launch(input);
-           },
-       .wanted = [start] { return !start->result; },
-       .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
-  if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
-  note_waiting_over();
-  if (!admitted) co_return std::unexpected(std::move(admitted).error());
-  seat_ = std::move(admitted->seat);
-  plan.memory = std::move(admitted->plan);
+  const auto needed = desk_.needed_windows();
+  considered_ = needed.empty() ? 0 : needed.front();
+  std::optional<EngineResult<engine::Admission::Admitted>> admitted;
+  for (const Tokens window : windows_to_try()) {
+    const bool must = window > 0;  // the last is 0: whatever fits
+    input.settings.context.needed = must ? std::optional(window) : std::nullopt;
+    input.machine = parts_.admission->state_for(input.model.key);
+    if (must && plan_without_work(input).decision == capacity::Decision::no) continue;
+    plan.capacity = input;
+    input = co_await plan_input(facts, plan);
+    if (start->result) co_return std::unexpected(aborted_error());
+    // With what was measured it may not fit after all.
+    if (must && plan_without_work(input).decision == capacity::Decision::no) continue;
+    auto me = holder();
+    me.name = input.model.name;
+    admitted = co_await parts_.admission->enter(
+        {.holder = std::move(me),
+         .plan =
+             [asked = input](const capacity::MachineState& state) mutable {
+               asked.machine = state;
+               return capacity::plan_launch(asked);
+             },
+         .wanted = [start] { return !start->result; },
+         .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
+    if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
+    note_waiting_over();
+    if (*admitted || !must || admitted->error().error.code != "capacity-denied") break;
+  }
+  if (!*admitted) co_return std::unexpected(std::move(*admitted).error());
+  // It may have waited for long. The seat is not this engine's yet: given up, it is free at once.
+  files_changed_ = false;
+  const auto now = co_await on_pool(parts_.pool, [models = parts_.models] { return models->find(); });
+  if (start->result) co_return std::unexpected(aborted_error());
+  const auto needed_now = desk_.needed_windows();
+  const bool more = !needed_now.empty() && needed_now.front() > considered_;
+  const bool same = now && same_files(*now, facts) && !more;
+  if (!same && ++start->rounds < kStartRounds) co_return false;
+  seat_ = std::move((*admitted)->seat);
+  plan.memory = std::move((*admitted)->plan);
   const auto& memory = *plan.memory;
+  below_floor_ = memory.below_floor;
+  launch_input_ = input;
+  launch_input_->settings.context.needed.reset();
   plan.slots = memory.slots;
   plan.context = memory.context;
   plan.kv_bytes = memory.bytes.kv;
@@ -313,7 +360,7 @@ asio::awaitable<EngineResult<>> Core::admit(std::shared_ptr<Start> start, const 
   log_.line("memory " + capacity::explain(memory, input.model.name));
   for (const auto& note : memory.notes)
     (note.level == capacity::NoteLevel::warn ? log_warn : log_info)(note.text, {{"model", model_id_}});
-  co_return EngineResult<>();
+  co_return true;
 }
 
 void Core::note_waiting(const engine::Waiting& waiting) {

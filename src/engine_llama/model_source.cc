@@ -26,6 +26,11 @@ class StoredModel final : public ModelSource {
 
 }  // namespace
 
+bool same_files(const ModelFacts& a, const ModelFacts& b) {
+  return a.stamp == b.stamp && a.model.weights == b.model.weights && a.model.files == b.model.files &&
+         a.model.size_bytes == b.model.size_bytes;
+}
+
 bool is_about_reading(const Error& error) {
   return error.kind == ErrorKind::io || error.kind == ErrorKind::denied;
 }

@@ -18,6 +18,9 @@ struct ModelFacts {
   FileStamp stamp;  // of the first weights file now
 };
 
+// Whether a model that was loaded from `a` would be the same loaded from `b`.
+bool same_files(const ModelFacts& a, const ModelFacts& b);
+
 class ModelSource {
  public:
   virtual ~ModelSource() = default;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -79,7 +80,8 @@ int RequestDesk::in_slots() const {
 
 // --- the gate
 
-void RequestDesk::open(int slots, std::int64_t vocabulary, prompt::WritingStyle style) {
+void RequestDesk::open(int slots, std::int64_t window, std::int64_t vocabulary, prompt::WritingStyle style) {
+  window_ = window;
   vocabulary_ = vocabulary;
   style_ = std::move(style);
   open_ = true;
@@ -94,7 +96,7 @@ void RequestDesk::close() {
   open_ = false;
   queue_.set_widths({});
   ambient_timer_->cancel();
-  vocabulary_ = 0;  // what is loaded next may be another file
+  window_ = vocabulary_ = 0;  // what is loaded next may be another file, in another window
   watch_timer_->cancel();
 }
 
@@ -108,27 +110,54 @@ void RequestDesk::admit() {
   while (!held_) {
     const auto id = queue_.pop(now);
     if (!id) break;
-    send_generate(*runs_.at(*id));
+    if (!send_generate(*runs_.at(*id))) break;
   }
   if (const auto again = open_ && !held_ ? queue_.recheck(now) : std::nullopt)
     ambient_timer_->arm(*again, [this] { admit(); });
   tell_places();
 }
 
-void RequestDesk::send_generate(Run& run) {
+bool RequestDesk::send_generate(Run& run) {
   run.place = Run::Place::admitted;
   const auto refuse = [&](EngineError error) {
     run.end(engine::Failed{std::move(error)});
     leave(runs_.at(run.id));
+    return true;
   };
+  if (window_ > 0 && run.needs > window_) {
+    if (auto no = hooks_.needs_longer(run)) return refuse(std::move(*no));
+    wait_again(run);  // its place in the queue has just become free
+    return false;
+  }
   if (auto known = check_tokens(run.request); !known) return refuse(std::move(known).error());
-  std::string frame = protocol::encode(protocol::Generate{run.id, run.request});
+  run.told_possible = run.settles ? 0 : hooks_.longest_window();
+  std::string frame = protocol::encode(protocol::Generate{run.id, run.request, run.told_possible});
   if (auto fits = protocol::check_frame_size(frame); !fits)
     return refuse(make_error("invalid-request", fits.error().message));
   if (!intake_deadline()) intake_moved_ = clock_.now();
   run.in_intake = true;
   arm_watch();
   hooks_.send(std::move(frame));
+  return true;
+}
+
+std::vector<std::int64_t> RequestDesk::needed_windows() const {
+  std::set<std::int64_t, std::greater<>> needed;
+  for (const auto& [id, run] : runs_) {
+    if (run->place == Run::Place::waiting && run->needs > 0) needed.insert(run->needs);
+  }
+  return {needed.begin(), needed.end()};
+}
+
+void RequestDesk::refuse_longer(std::int64_t limit, const std::function<EngineError(const Run&)>& because) {
+  std::vector<std::shared_ptr<Run>> refused;
+  for (const auto& [id, run] : runs_) {
+    if (run->place == Run::Place::waiting && run->needs > limit) refused.push_back(run);
+  }
+  for (const auto& run : refused) {
+    run->end(engine::Failed{because(*run)});
+    leave(run);
+  }
 }
 
 // Back to where it was in the queue, with as long to wait as at first. False: the queue is full.

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/request_queue.h"
 #include "engine/timers.h"
@@ -35,6 +36,13 @@ class RequestDesk {
     std::function<void()> left;  // a request is no longer waiting or running
     // The worker does not do what it was told, or cannot; it must end.
     std::function<void(std::string_view panic_kind, std::string reason)> broken;
+    // The window that the model could be loaded with now, if that is longer than the loaded one; else 0.
+    std::function<std::int64_t()> longest_window = [] { return 0; };
+    // A request needs a longer window than is loaded. Nothing: it waits, and the desk is on hold until the
+    // model was loaded again. Else why it is refused.
+    std::function<std::optional<engine::EngineError>(const Run&)> needs_longer = [](const Run& run) {
+      return run.too_long.value_or(engine::make_error("context-overflow", "The window is too short."));
+    };
     // The model is being read at this moment: no request waits for anything else, and the load has a
     // deadline of its own. Unset: never.
     std::function<bool()> loading = {};
@@ -50,9 +58,9 @@ class RequestDesk {
   // Events of the run were taken: a paused run may go on.
   void taken(Run& run);
 
-  // The worker is ready and has that many slots, and so many tokens in its vocabulary (0: unknown), and its
-  // model writes like that; it is gone.
-  void open(int slots, std::int64_t vocabulary = 0, prompt::WritingStyle style = {});
+  // The worker is ready and has that many slots of so many tokens (0: unknown), and so many tokens in its
+  // vocabulary (0: unknown), and its model writes like that; it is gone.
+  void open(int slots, std::int64_t window = 0, std::int64_t vocabulary = 0, prompt::WritingStyle style = {});
   void close();
   // While true nothing more is sent to the worker; what it has goes on.
   void hold(bool on);
@@ -64,6 +72,10 @@ class RequestDesk {
   void note_loading(std::int64_t per_mille);
   // Tells them, and those that come later, what the load itself waits for; "": it waits no longer.
   void note_waiting(std::int64_t ahead, const std::string& reason);
+  // What waiting requests need of a window, the most first, each figure once.
+  std::vector<std::int64_t> needed_windows() const;
+  // Ends the waiting requests that need a longer window than `limit`.
+  void refuse_longer(std::int64_t limit, const std::function<engine::EngineError(const Run&)>& because);
   // Ends every request. `because` makes the error; it gets what the client has seen already.
   using Because = std::function<engine::EngineError(const Run&)>;
   void fail_all(const Because& because);
@@ -87,8 +99,10 @@ class RequestDesk {
   std::shared_ptr<Run> find(std::uint64_t id) const;
   engine::EngineResult<> check_tokens(const prompt::GenerateRequest& request) const;
   void admit();
-  void send_generate(Run& run);
+  // False: the request waits again, for a longer window.
+  bool send_generate(Run& run);
   bool wait_again(Run& run);
+  std::optional<engine::EngineError> wait_for_window(Run& run, std::int64_t needed, engine::EngineError said);
   void leave(const std::shared_ptr<Run>& run);
   engine::RequestQueue::Entry entry_of(const Run& run) const;
   void abandon(Run& run, engine::Event last, bool drop_waiting);
@@ -120,7 +134,8 @@ class RequestDesk {
   std::uint64_t last_id_ = 0;
   bool open_ = false;  // a worker is ready
   bool held_ = false;
-  std::string load_waits_;  // what the load waits for; "": it does not
+  std::int64_t window_ = 0;  // tokens of a slot; 0: unknown
+  std::string load_waits_;   // what the load waits for; "": it does not
   std::int64_t load_ahead_ = 0;
   std::int64_t vocabulary_ = 0;  // tokens of the loaded model; 0: unknown
   prompt::WritingStyle style_;   // of the loaded model

@@ -21,8 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ManualClock clock;
   engine::ManualTimers timers(clock);
   std::size_t sent = 0;
-  RequestDesk desk(io.get_executor(), clock, timers, {},
-                   {[&](std::string frame) { sent += frame.size(); }, [] {}, [] {}, [](std::string_view, std::string) {}});
+  RequestDesk desk(
+      io.get_executor(), clock, timers, {},
+      {[&](std::string frame) { sent += frame.size(); }, [] {}, [] {}, [](std::string_view, std::string) {}});
   std::vector<std::shared_ptr<Run>> runs;
   for (int i = 0; i < 6; ++i) runs.push_back(*desk.submit({}));
   desk.open(1);

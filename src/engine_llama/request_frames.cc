@@ -7,6 +7,9 @@
 #include "engine_llama/request_desk.h"
 
 namespace gezel::engine_llama {
+
+using engine::make_error;
+
 namespace {
 
 engine::TokenLogprob to_engine(protocol::TokenLogprob& logprob) {
@@ -164,6 +167,26 @@ Result<> RequestDesk::on_done(std::string_view body) {
   return {};
 }
 
+// A prompt that the loaded window does not hold: it waits for a longer one, or for its turn with what there
+// is. Else the error it ends with.
+std::optional<engine::EngineError> RequestDesk::wait_for_window(Run& run, std::int64_t needed,
+                                                                engine::EngineError said) {
+  const bool had_been_possible = needed <= std::exchange(run.told_possible, 0);
+  const auto wished = std::exchange(run.needs, needed);
+  run.too_long = std::move(said);
+  auto refused = hooks_.needs_longer(run);
+  if (refused && !had_been_possible) return refused;
+  if (refused) {
+    run.needs = wished;
+    run.settles = true;  // a shorter answer, if the worker finds room for one
+  }
+  if (!wait_again(run))
+    return make_error("engine-busy", "Too many requests for this model wait already. Try again in a moment.");
+  admit();
+  hooks_.left();  // the worker has one less
+  return std::nullopt;
+}
+
 Result<> RequestDesk::on_failed(std::string_view body) {
   GEZEL_TRY(auto failed, protocol::parse_failed(body));
   const auto run = failed.id ? find(*failed.id) : nullptr;
@@ -178,6 +201,11 @@ Result<> RequestDesk::on_failed(std::string_view body) {
   if (run->place == Run::Place::admitted) {
     auto error = error_from(failed);
     error.characters_delivered = run->characters;
+    if (failed.needed_tokens > window_ && !run->started) {
+      auto refused = wait_for_window(*run, failed.needed_tokens, std::move(error));
+      if (!refused) return {};
+      error = std::move(*refused);
+    }
     run->end(engine::Failed{std::move(error)});
   }
   leave(run);

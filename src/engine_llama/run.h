@@ -29,6 +29,7 @@ struct Run {
         terms(what.queue),
         session(what.session_key),
         has_form(what.output_format.kind != prompt::OutputFormat::Kind::text),
+        needs(what.context.value_or(0)),
         request(std::move(what)),
         wakeup(loop) {}
 
@@ -44,7 +45,10 @@ struct Run {
   const prompt::Lane lane;
   const prompt::QueueTerms terms;
   const std::string session;
-  const bool has_form;              // the answer is held to a schema or a grammar
+  const bool has_form;  // the answer is held to a schema or a grammar
+  // The window without which it is not answered, in tokens; 0: it is not known to need a certain one. What it
+  // asks for, and more once a worker has counted its prompt.
+  std::int64_t needs;
   prompt::GenerateRequest request;  // emptied once the request can not be tried again
   Place place = Place::waiting;
   MonotonicTime since{};        // when it came
@@ -63,6 +67,10 @@ struct Run {
   std::string last_reason;       // and what for
   engine::TurnWatchdog watchdog;
   std::optional<engine::EngineError> verdict;  // why the worker ends because of this request
+  std::int64_t told_possible = 0;              // the longest window that a worker was told could be loaded
+  bool settles = false;  // no longer window can be had: an answer that fits the loaded one will do
+  std::optional<engine::EngineError>
+      too_long;  // what the worker said of a prompt that its window does not hold
   std::deque<engine::Event> events;
   Bytes unsent_bytes = 0;  // of the text in `events`
   engine::Wakeup wakeup;

@@ -66,10 +66,10 @@ struct FakeWorker {
   void hello(int protocol = protocol::kProtocolVersion) {
     say(protocol::encode(protocol::FrameType::hello_reply, protocol::Hello{protocol, "b1"}));
   }
-  void ready(int slots) {
+  void ready(int slots, std::int64_t context = 2048) {
     protocol::Ready ready;
     ready.slots = slots;
-    ready.context_per_slot = 2048;
+    ready.context_per_slot = context;
     ready.kv_type = "f16";
     ready.weights_bytes = 100;
     ready.kv_bytes = 20;
@@ -228,18 +228,22 @@ class EngineTest : public testing::Test {
   }
 
   void make() {
-    EmbeddedParts parts{
-        .loop = io.get_executor(),
-        .pool = io.get_executor(),
-        .clock = clock,
-        .timers = timers,
-        .launcher = launcher,
-        .models = models,
-        .planner = [this](const models::InstalledModel&) -> engine::EngineResult<LaunchPlan> {
-          if (denied) return std::unexpected(*denied);
-          return LaunchPlan{
-              .slots = slots, .context = 2048, .threads = 2, .vocabulary = 1'000, .profile = profile};
-        }};
+    EmbeddedParts parts{.loop = io.get_executor(),
+                        .pool = io.get_executor(),
+                        .clock = clock,
+                        .timers = timers,
+                        .launcher = launcher,
+                        .models = models,
+                        .planner = [this](const models::InstalledModel&) -> engine::EngineResult<LaunchPlan> {
+                          if (denied) return std::unexpected(*denied);
+                          return LaunchPlan{.slots = slots,
+                                            .context = 2048,
+                                            .threads = 2,
+                                            .capacity = capacity,
+                                            .vocabulary = 1'000,
+                                            .profile = profile};
+                        },
+                        .admission = admission};
     parts.gpu = gpu;
     engine = make_embedded_engine(std::move(parts), "llama-cpp:m", options);
   }
@@ -289,7 +293,6 @@ class EngineTest : public testing::Test {
 
   Client ask(prompt::Lane lane = prompt::Lane::interactive, std::optional<std::int32_t> biased = {},
              prompt::OutputFormat::Kind format = prompt::OutputFormat::Kind::text) {
-    Client client;
     prompt::GenerateRequest request;
     request.lane = lane;
     request.queue = terms;
@@ -297,6 +300,10 @@ class EngineTest : public testing::Test {
     request.output_format.kind = format;
     if (biased) request.sampling.logit_bias.emplace_back(*biased, 1.0F);
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
+    return send(std::move(request));
+  }
+  Client send(prompt::GenerateRequest request) {
+    Client client;
     refused.reset();
     asio::co_spawn(io, engine->generate(std::move(request)), [&](const std::exception_ptr&, auto result) {
       if (result)
@@ -363,6 +370,9 @@ class EngineTest : public testing::Test {
   std::shared_ptr<engine::GpuGate> gpu;
   int slots = 1;
   profiles::Applied profile;
+  // Both or neither: how memory is planned.
+  std::shared_ptr<engine::Admission> admission;
+  std::optional<capacity::LaunchInput> capacity;
   prompt::QueueTerms terms;  // of what is asked from then on
   std::string session;
   std::vector<std::uint64_t> ids;  // of the requests that the worker got as soon as it was ready

@@ -122,6 +122,9 @@ struct GenerateRequest {
   SamplingOptions sampling;
   // Unset: as the model's tuning says, else until the model stops or the window is full.
   std::optional<int> max_output_tokens;
+  // The model must be loaded with a window of at least so many tokens, before a worker is sent the request.
+  // Unset: whatever it turns out to need.
+  std::optional<std::int64_t> context;
   // Of one reasoning block, then it is closed. 0: no limit; unset: as the model's tuning says, else none.
   std::optional<int> max_thinking_tokens;
   bool guards = true;  // stop an answer that repeats itself without end

@@ -71,6 +71,9 @@ struct Phase {          // while loading
 struct Generate {
   std::uint64_t id = 0;
   prompt::GenerateRequest request;
+  // The window that the model could be loaded with now, if that is longer than the loaded one. A request that
+  // needs more than the loaded one and not more than this fails, and is sent again when it is there.
+  std::int64_t window_possible = 0;
 };
 
 struct Started {
@@ -126,8 +129,9 @@ struct Failed {
   std::string code;  // its code, for example "context-overflow"
   std::string message;
   std::string param;
-  std::string retry = "never";                         // never | same_engine | other_engine | after
-  std::int64_t prompt_tokens = 0, context_tokens = 0;  // context-overflow
+  std::string retry = "never";  // never | same_engine | other_engine | after
+  // context-overflow: the prompt, the loaded window, and the window that the request needs.
+  std::int64_t prompt_tokens = 0, context_tokens = 0, needed_tokens = 0;
 };
 
 struct Stats {

@@ -60,6 +60,7 @@ prompt::GenerateRequest full_request() {
   s.logit_bias = {{5, -std::numeric_limits<float>::infinity()}, {49151, 1.5f}, {-1, 1e-38f}};
   s.ignore_eos = true;
   r.max_output_tokens = 77;
+  r.context = 8'192;
   r.stop = {"END", "\n\n"};
   r.logprobs = true;
   r.top_logprobs = 5;
@@ -119,7 +120,8 @@ Failed full_failed() {
           "messages",
           "other_engine",
           9000,
-          8192};
+          8192,
+          9256};
 }
 Stats full_stats() {
   return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5, 17.5};

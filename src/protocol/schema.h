@@ -134,6 +134,7 @@ void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field("tuning_profile", request.tuning_profile, up_to(kMaxNameBytes));
   field("sampling", request.sampling);
   field("max_output_tokens", request.max_output_tokens);
+  field("context", request.context, at_least(1));
   field("max_thinking_tokens", request.max_thinking_tokens);
   field("guards", request.guards);
   field("stop", request.stop);
@@ -204,6 +205,7 @@ void describe(auto& field, like<Load> auto& load) {
 void describe(auto& field, like<Generate> auto& generate) {
   field.required("id", generate.id);
   field.required("request", generate.request);
+  field("window_possible", generate.window_possible, at_least(0));
 }
 
 void describe(auto& field, like<Cancel> auto& cancel) {
@@ -320,6 +322,7 @@ void describe(auto& field, like<Failed> auto& failed) {
   field.word("retry", failed.retry, kRetries);
   field("prompt_tokens", failed.prompt_tokens, at_least(0));
   field("context_tokens", failed.context_tokens, at_least(0));
+  field("needed_tokens", failed.needed_tokens, at_least(0));
 }
 
 void describe(auto& field, like<Stats> auto& stats) {

@@ -137,15 +137,18 @@ ModelFacts ServiceCore::facts_of(const ModelName& name) {
     if (status.state == engine::State::ready) {
       facts.context_granted = status.context;
       facts.slots = status.slots;
+      facts.below_floor = status.below_floor;
     }
     if (!status.chat_template.empty()) default_templates_[key] = status.chat_template;
     if (auto measured = performance_of(status, parts_.clock.wall_now()))
       performance_[key] = std::move(*measured);
   }
   if (const auto found = planned_.find(key); found != planned_.end()) {
-    facts.context_planned = found->second.context;
-    facts.below_floor = found->second.below_floor;
-    if (facts.slots == 0) facts.slots = found->second.slots;
+    if (found->second.context > 0) facts.context_planned = found->second.context;
+    if (facts.context_granted == 0) {
+      facts.below_floor = found->second.below_floor;
+      facts.slots = found->second.slots;
+    }
   }
   if (const auto found = default_templates_.find(key); found != default_templates_.end()) {
     facts.default_template = found->second;
@@ -220,6 +223,7 @@ json::value ServiceCore::ps() {
                        {"idle_ms", status.idle_ms},
                        {"unload_at", unload_time(status.unload_at)}};
     if (!status.waiting.empty()) model["waiting"] = status.waiting;
+    if (!status.stale.empty()) model["stale"] = status.stale;
     out.push_back(std::move(model));
   }
   return json::object{{"models", std::move(out)}, {"neighbour", neighbour_json(parts_.neighbour.get())}};

@@ -115,8 +115,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // Nothing when that cannot be read.
   asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);
   api::ApiResult<json::value> plan_of(const RemoteModel& remote, const engine::MemoryWish& wish) const;
-  // Remembers in planned_ what a load would get now; nothing is loaded for it.
+  // Remembers in planned_ what a load would get now; nothing is loaded for it. Of a model that is loaded and
+  // would not be loaded anew, that is what it has. Planned anew only where something it depends on changed.
   asio::awaitable<void> plan_window(ModelName name);
+  std::string plan_conditions(const ModelName& name, Bytes step) const;
 
   ServiceParts parts_;
   const ServiceOptions options_;
@@ -138,9 +140,12 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   std::map<std::string, std::string, std::less<>> default_templates_;
   std::map<std::string, Performance, std::less<>> performance_;
   struct Planned {
-    std::int64_t context = 0;
+    std::int64_t context = 0;  // 0: there is no room for it
     int slots = 0;
     bool below_floor = false;
+    // Under which it was planned; "" was not.
+    std::string conditions;
+    Bytes free = 0;
   };
   std::map<std::string, Planned, std::less<>> planned_;  // by qualified id, as last asked for
 

@@ -1,4 +1,6 @@
 // The truth about memory: what models hold, what one more would get, and why.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "service/service_core.h"
@@ -137,9 +139,37 @@ api::ApiResult<json::value> ServiceCore::plan_of(const RemoteModel& remote,
 asio::awaitable<void> ServiceCore::plan_window(ModelName name) {
   const auto engine = engines_.get(name.qualified());
   if (!engine || !parts_.admission) co_return;
+  const auto status = (*engine)->status();
+  if (status.state == engine::State::ready && status.stale.empty()) {
+    planned_[name.qualified()] = {status.context, status.slots, status.below_floor, {}, 0};
+    co_return;
+  }
+  // Small changes of what is free are no reason to measure a model anew.
+  const auto machine = parts_.admission->machine();
+  const Bytes step = std::max<Bytes>(64 * kMiB, machine.total_ram / 32);
+  const auto apart = [](Bytes a, Bytes b) { return a > b ? a - b : b - a; };
+  std::string conditions = plan_conditions(name, step);
+  if (const auto known = planned_.find(name.qualified()); known != planned_.end() &&
+                                                          known->second.conditions == conditions &&
+                                                          apart(known->second.free, machine.free_ram) < step)
+    co_return;
   const auto plan = co_await (*engine)->plan({});
-  if (plan && plan->decision != capacity::Decision::no)
-    planned_[name.qualified()] = {plan->context, plan->slots, plan->below_floor};
+  if (!plan) co_return;
+  const bool fits = plan->decision != capacity::Decision::no;
+  planned_[name.qualified()] = {fits ? plan->context : 0, plan->slots, plan->below_floor,
+                                std::move(conditions), machine.free_ram};
+}
+
+// The model's files and what is loaded, to the nearest `step`.
+std::string ServiceCore::plan_conditions(const ModelName& name, Bytes step) const {
+  std::string out = fmt::format("budget={}", parts_.admission->broker().view().budget);
+  if (const auto* model = installed(name.model)) {
+    for (const auto& [file, stamp] : model->stamps)
+      out += fmt::format(" {}:{}:{}:{}", file, stamp.size, stamp.mtime_ns, stamp.inode);
+  }
+  for (const auto& held : parts_.admission->reservations())
+    out += fmt::format(" {}={}", held.key, held.charged / step);
+  return out;
 }
 
 }  // namespace gezel::service

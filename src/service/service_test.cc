@@ -476,6 +476,102 @@ TEST_F(Service, TheWishedContextShowsUntilOneIsGranted) {
   EXPECT_EQ(wait(service->retrieve_model("a"))->at("context_window").to_number<int>(), 1024);
 }
 
+// --- what a load would get
+
+class Planned : public Service {
+ protected:
+  Planned() {
+    admission = std::make_shared<engine::Admission>(
+        engine::Admission::Parts{.loop = loop.get_executor(),
+                                 .clock = clock,
+                                 .timers = std::make_shared<engine::LoopTimers>(loop.get_executor()),
+                                 .machine = [this] {
+                                   engine::Admission::Machine machine;
+                                   machine.pools.budget_bytes = 4 * kGiB;
+                                   machine.total_ram = 8 * kGiB;
+                                   machine.free_ram = free;
+                                   return machine;
+                                 }});
+  }
+  json::object context() { return wait(service->retrieve_model("a")).value().at("context").as_object(); }
+  testing::FakeState& state() { return *engine_of("llama-cpp:a"); }
+  Bytes free = 4 * kGiB;
+};
+
+capacity::MemoryPlan plan_of(capacity::Tokens context) {
+  capacity::MemoryPlan plan;
+  plan.decision = capacity::Decision::fits;
+  plan.context = context;
+  plan.slots = 3;
+  return plan;
+}
+
+TEST_F(Planned, AModelIsPlannedAnewOnlyWhenMemoryOrItsFilesChanged) {
+  install("a");
+  start();
+  state().plan = plan_of(8192);
+  EXPECT_EQ(context().at("planned"), 8192);
+  free -= 16 * kMiB;
+  EXPECT_EQ(context().at("slots"), 3);
+  EXPECT_EQ(state().planned, 1);
+  free = kGiB;
+  state().plan = plan_of(4096);
+  EXPECT_EQ(context().at("planned"), 4096);
+  EXPECT_EQ(state().planned, 2);
+}
+
+TEST_F(Planned, ALoadedModelShowsWhatItHasAndIsNotPlanned) {
+  install("a");
+  start();
+  auto& status = state().status;
+  status.state = engine::State::ready;
+  status.context = 2048;
+  status.slots = 2;
+  status.below_floor = true;
+  const auto shown = context();
+  EXPECT_EQ(shown.at("granted"), 2048);
+  EXPECT_EQ(shown.at("planned"), 2048);
+  EXPECT_EQ(shown.at("below_floor"), true);
+  EXPECT_EQ(shown.at("slots"), 2);
+  EXPECT_EQ(state().planned, 0);
+}
+
+TEST_F(Planned, AStaleModelShowsWhatItHasAndWhatALoadWouldGet) {
+  install("a");
+  start();
+  auto& status = state().status;
+  status.state = engine::State::ready;
+  status.context = 2048;
+  status.slots = 2;
+  status.stale = "window";
+  state().plan = plan_of(8192);
+  const auto shown = context();
+  EXPECT_EQ(shown.at("granted"), 2048);
+  EXPECT_EQ(shown.at("planned"), 8192);
+  EXPECT_EQ(shown.at("slots"), 2) << "what is loaded";
+}
+
+TEST_F(Planned, AModelThatHasNoRoomHasNoPlannedWindow) {
+  install("a");
+  start();
+  state().plan = plan_of(8192);
+  context();
+  free = 0;
+  state().plan = capacity::MemoryPlan{};
+  EXPECT_TRUE(context().at("planned").is_null());
+}
+
+TEST_F(Service, ABusyModelWithNewFilesIsToldToLoadThemWhenItIsIdle) {
+  install("a");
+  start();
+  ASSERT_TRUE(chat("a"));
+  engines["llama-cpp:a"]->busy = true;
+  const auto again = files.write("a.gguf", models::testing::tiny_model());
+  ASSERT_TRUE(wait(service->import_model({{"path", again.string()}, {"id", "a"}})));
+  EXPECT_EQ(engines["llama-cpp:a"]->stopped, 0);
+  EXPECT_EQ(engines["llama-cpp:a"]->refreshed, 1);
+}
+
 TEST(ModelEntry, ShowsTheExpectedDefaultTemplateUntilAnEngineSaysOtherwise) {
   models::InstalledModel model;
   model.id = "m";

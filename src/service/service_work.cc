@@ -192,9 +192,7 @@ asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string
 }
 
 asio::awaitable<void> ServiceCore::forget_model(ModelName name) {
-  // An engine that has the old files open is exchanged at its next idle moment; this is one if nobody uses
-  // it.
-  if (engines_.find(name.qualified())) co_await engines_.stop(name.qualified(), false);
+  co_await engines_.refresh(name.qualified());
   default_templates_.erase(name.qualified());
   performance_.erase(name.qualified());
   planned_.erase(name.qualified());

@@ -27,10 +27,10 @@ struct FakeGeneration final : engine::Generation {
 struct FakeState {
   engine::Status status;
   bool busy = false;
-  int generated = 0, stopped = 0;
+  int generated = 0, stopped = 0, planned = 0, refreshed = 0;
+  std::optional<capacity::MemoryPlan> plan;  // unset: it plans no memory
   std::optional<engine::EngineError> refuses;
   std::optional<std::string> stats;
-  std::optional<capacity::MemoryPlan> plan;
   prompt::GenerateRequest last;
 };
 
@@ -48,6 +48,7 @@ class FakeEngine final : public engine::Engine {
     co_return std::make_unique<FakeGeneration>();
   }
   bool busy() const override { return state_->busy; }
+  void refresh() override { ++state_->refreshed; }
   asio::awaitable<engine::StopOutcome> stop() override {
     ++state_->stopped;
     state_->status = {};
@@ -55,6 +56,7 @@ class FakeEngine final : public engine::Engine {
     co_return engine::StopOutcome{true};
   }
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish) override {
+    ++state_->planned;
     if (state_->plan) co_return *state_->plan;
     co_return std::unexpected(engine::make_error("unsupported-feature", "no plans here"));
   }

@@ -10,6 +10,7 @@
 #include "prompt/tuning_profiles.h"
 #include "worker/reasoning_start.h"
 #include "worker/tool_block.h"
+#include "worker/window_check.h"
 
 namespace gezel::worker {
 namespace {
@@ -162,6 +163,7 @@ void Intake::prepare(protocol::Generate request) {
 
 std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   const std::uint64_t id = request.id;
+  const std::optional<std::int64_t> answer = request.request.max_output_tokens;  // the caller's own word
   auto chosen = fill_in(request.request);
   auto rendered = render(request.request);
   if (!rendered) {
@@ -171,22 +173,32 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
   // Text that cannot fit is refused before the time for its tokens is spent: nobody else's request waits for
   // it.
   const std::int64_t at_least = fewest_tokens(rendered->text.size());
-  const bool too_long_to_try = at_least >= options_.context_per_slot;
+  const bool too_long_to_try = at_least >= std::max(options_.context_per_slot, request.window_possible);
   if (!too_long_to_try && !is_here(id)) return std::nullopt;
   std::vector<llama::Token> tokens;
   if (!too_long_to_try) tokens = tokenize(rendered->text);
   const auto count = std::max(at_least, static_cast<std::int64_t>(tokens.size()));
-  if (count >= options_.context_per_slot) {
+  const auto fit = check_window({.prompt = count,
+                                 .answer = answer,
+                                 .window = options_.context_per_slot,
+                                 .possible = request.window_possible});
+  if (fit.kind == WindowVerdict::Kind::longer || fit.kind == WindowVerdict::Kind::over) {
     auto failed = failure(
         id, "context_overflow",
         {ErrorKind::invalid, "context-overflow",
-         fmt::format("the prompt has {}{} tokens, and with at least one token of answer the window of {} "
-                     "tokens is exceeded; shorten the messages, or load the model with a larger --ctx",
-                     too_long_to_try ? "at least " : "", count, options_.context_per_slot),
+         fmt::format("the prompt has {}{} tokens and needs a window of {} with room for an answer; {} are "
+                     "loaded. Shorten the messages or ask for a shorter answer.",
+                     too_long_to_try ? "at least " : "", count, fit.needed, options_.context_per_slot),
          "messages"});
     failed.prompt_tokens = count;
     failed.context_tokens = options_.context_per_slot;
+    failed.needed_tokens = fit.needed;
     return failed;
+  }
+  if (fit.kind == WindowVerdict::Kind::cut) {
+    rendered->warnings.push_back(fmt::format(
+        "the answer may have {} tokens instead of {}: with {} of the prompt the window of {} is full",
+        fit.room, *answer, count, options_.context_per_slot));
   }
   if (tokens.empty()) {
     return failure(

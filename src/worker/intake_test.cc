@@ -188,6 +188,34 @@ TEST_F(IntakeTest, TheGuardKnowsWhichRequestIsStuck) {
   EXPECT_EQ(stuck->id, 5U);
 }
 
+prompt::GenerateRequest wants(int answer) {
+  prompt::GenerateRequest out;
+  out.max_output_tokens = answer;
+  return out;
+}
+
+TEST_F(IntakeTest, AnAnswerThatTheWindowCutsIsSaid) {
+  const auto whole = through(wants(100));
+  EXPECT_TRUE(whole.warnings.empty());
+  const auto cut = through(wants(100'000));
+  ASSERT_FALSE(cut.warnings.empty());
+  EXPECT_NE(cut.warnings.back().find("instead of 100000"), std::string::npos) << cut.warnings.back();
+}
+
+TEST_F(IntakeTest, AnAnswerThatALongerWindowWouldHoldWaitsForIt) {
+  template_.go_on.release();
+  protocol::Generate request;
+  request.id = 7;
+  request.request = wants(3'000);
+  request.window_possible = 8'192;
+  intake_.submit(std::move(request));
+  const auto failed = protocol::parse_failed(frame().body);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->code, "context-overflow");
+  EXPECT_EQ(failed->context_tokens, 2'048);
+  EXPECT_EQ(failed->needed_tokens, failed->prompt_tokens + 3'000);
+}
+
 TEST_F(IntakeTest, WhatTheRequestLeavesOpenIsTheModelsTuning) {
   const auto left_open = through();
   EXPECT_EQ(left_open.run.max_tokens, 9);
