@@ -1,5 +1,6 @@
 #include "kvcache/store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
