@@ -55,35 +55,45 @@ TEST(Record, KeepsMediaKeysWhole) {
 TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
   TestImage shape;
   shape.positions = positions_to(20);
+  shape.window_positions = positions_to(20, 14);
   Buffer files[2];
-  RowLayout layouts[2];
+  ImageLayout layouts[2];
   Part parts[2];
+  std::optional<Checkpoint> windows[2];
   for (const bool transposed : {false, true}) {
     shape.transposed = transposed;
     const auto bytes = shape.bytes();
-    const auto image = Image::parse(bytes, ImageKind::plain);
+    const auto image = Image::parse(bytes, ImageKind::window);
+    ASSERT_TRUE(image);
     parts[transposed] = std::make_shared<const Rows>(*image->cut(0, 20));
-    layouts[transposed] = image->layout().rows;
+    layouts[transposed] = image->layout();
+    windows[transposed] = image->checkpoint();
     const std::vector<Piece> pieces = {{parts[transposed], 0, 20}};
-    files[transposed] =
-        file_of(*encode_record(header_of(counted(20), 0), layouts[transposed], pieces, nullptr));
+    files[transposed] = file_of(*encode_record(header_of(counted(20), 0, Mode::window), layouts[transposed],
+                                               pieces, &*windows[transposed]));
   }
   EXPECT_EQ(files[0], files[1]);
   const auto header = parse_record_header(std::span(files[0]).first(*record_header_bytes(files[0])));
-  const auto at = files[0].begin() + static_cast<std::ptrdiff_t>(header->offset(0));
+  ASSERT_TRUE(header);
+  const auto payload = [&](std::size_t i) {
+    const auto at = files[0].begin() + static_cast<std::ptrdiff_t>(header->offset(i));
+    return Buffer{at, at + static_cast<std::ptrdiff_t>(header->parts[i].bytes)};
+  };
   for (const bool transposed : {false, true}) {
-    const auto part = decode_part(*header, 0, layouts[transposed],
-                                  {at, at + static_cast<std::ptrdiff_t>(header->parts[0].bytes)});
+    const auto part = decode_part(*header, 0, layouts[transposed].rows, payload(0));
     ASSERT_TRUE(part);
     EXPECT_EQ((*part)->bytes, parts[transposed]->bytes);
+    const auto window = decode_checkpoint(*header, layouts[transposed], payload(1));
+    ASSERT_TRUE(window);
+    EXPECT_EQ(window->bytes, windows[transposed]->bytes);
   }
 }
 
 TEST(Record, RefusesRowsThatAreNotItsRange) {
   const auto path = counted(20);
   const std::vector<Piece> short_rows = {{test_part(path, 0), 0, 19}};
-  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout().rows, short_rows, nullptr));
-  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout().rows, {}, nullptr));
+  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout(), short_rows, nullptr));
+  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout(), {}, nullptr));
 }
 
 TEST(Fingerprint, ChangesWithEachOfItsFields) {

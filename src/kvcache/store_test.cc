@@ -54,7 +54,7 @@ TEST_F(StoreTest, GivesBackWhatWasWritten) {
   const Checkpoint checkpoint = test_checkpoint(path_);
   const EncodedRecord record = encoded(path_, 50, &checkpoint);
   ASSERT_TRUE(files.write(record)) << files.last_trouble();
-  const auto loaded = files.load(own_, keys_, test_layout().rows);
+  const auto loaded = files.load(own_, keys_, test_layout());
   ASSERT_TRUE(loaded) << files.last_trouble();
   EXPECT_TRUE(loaded->complete);
   ASSERT_EQ(loaded->parts.size(), 3U);
@@ -91,7 +91,7 @@ TEST_F(StoreTest, AnyFlippedByteIsAMissAndTheFileGoes) {
     auto bad = good;
     bad[at] ^= std::byte{0x10};
     overwrite(file, bad);
-    const auto loaded = files.load(own_, keys_, test_layout().rows);
+    const auto loaded = files.load(own_, keys_, test_layout());
     ASSERT_TRUE(!loaded || !loaded->complete) << at;
     ASSERT_FALSE(fs::exists(file)) << at;
   }
@@ -105,7 +105,7 @@ TEST_F(StoreTest, ATruncatedFileIsAMissAndGoes) {
   const auto good = bytes_of(file);
   for (std::size_t size = 0; size < good.size(); size += 37) {
     overwrite(file, std::span(good).first(size));
-    ASSERT_FALSE(files.load(own_, keys_, test_layout().rows));
+    ASSERT_FALSE(files.load(own_, keys_, test_layout()));
     ASSERT_FALSE(fs::exists(file)) << size;
   }
 }
@@ -117,7 +117,7 @@ TEST_F(StoreTest, TheLeadingPartsOfADamagedRecordAreStillGood) {
   auto bytes = bytes_of(file);
   bytes.back() ^= std::byte{1};
   overwrite(file, bytes);
-  const auto loaded = files.load(own_, keys_, test_layout().rows);
+  const auto loaded = files.load(own_, keys_, test_layout());
   ASSERT_TRUE(loaded);
   EXPECT_FALSE(loaded->complete);
   EXPECT_EQ(loaded->parts.size(), 2U);
@@ -127,11 +127,11 @@ TEST_F(StoreTest, TheLeadingPartsOfADamagedRecordAreStillGood) {
 TEST_F(StoreTest, AnotherFingerprintIsNeverRead) {
   Store files = store(1), others = store(2);
   ASSERT_TRUE(files.write(encoded(path_, 50)));
-  EXPECT_FALSE(others.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(others.load(own_, keys_, test_layout()));
   // Even if the file lies in the wrong folder.
   fs::create_directories(others.file_of(own_).parent_path());
   fs::copy_file(files.file_of(own_), others.file_of(own_));
-  EXPECT_FALSE(others.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(others.load(own_, keys_, test_layout()));
   EXPECT_FALSE(others.next_of_index());
   EXPECT_TRUE(fs::exists(others.file_of(own_))) << "not ours to delete";
 }
@@ -141,15 +141,15 @@ TEST_F(StoreTest, OtherTokensUnderTheSameHashAreAMiss) {
   ASSERT_TRUE(files.write(encoded(path_, 50)));
   auto keys = counted(150);
   keys[120] = 99999;
-  EXPECT_FALSE(files.load(own_, std::span(keys).subspan(50), test_layout().rows));
-  EXPECT_TRUE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, std::span(keys).subspan(50), test_layout()));
+  EXPECT_TRUE(files.load(own_, keys_, test_layout()));
 }
 
 TEST_F(StoreTest, RowsOfAnotherSizeAreAMiss) {
   Store files = store();
   ASSERT_TRUE(files.write(encoded(path_, 50)));
-  RowLayout layout = test_layout().rows;
-  layout.keys[0].row_bytes = 16;
+  ImageLayout layout = test_layout();
+  layout.rows.keys[0].row_bytes = 16;
   const auto loaded = files.load(own_, keys_, layout);
   EXPECT_TRUE(!loaded || (loaded->parts.empty() && !loaded->complete));
 }
@@ -166,7 +166,7 @@ TEST_F(StoreTest, ADiskThatFillsUpCostsTheRecordOnly) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, before);
   EXPECT_EQ(files.statistics().write_errors, 1U);
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
   EXPECT_TRUE(fs::is_empty(files.file_of(own_).parent_path())) << "nothing half written stays";
   EXPECT_FALSE(files.write(encoded(path_, 50))) << "not tried again at once";
   clock_.advance(Millis(60'000));
@@ -190,7 +190,7 @@ TEST_F(StoreTest, ARootThatCannotBeUsedCostsSpeedOnly) {
   folder_.write("kv", "a file where the folder should be");
   Store files = store();
   EXPECT_FALSE(files.write(encoded(path_, 50)));
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
   EXPECT_FALSE(files.next_of_index());
   EXPECT_EQ(files.statistics().write_errors, 1U);
 }
@@ -199,7 +199,7 @@ TEST_F(StoreTest, AVanishedFileIsAMiss) {
   Store files = store();
   ASSERT_TRUE(files.write(encoded(path_, 50)));
   EXPECT_TRUE(files.remove(own_));
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
   EXPECT_EQ(files.statistics().vanished, 1U);
 }
 
@@ -209,7 +209,7 @@ TEST_F(StoreTest, FollowsNoLinks) {
   const fs::path file = files.file_of(own_), elsewhere = folder_.path() / "elsewhere";
   fs::rename(file, elsewhere);
   fs::create_symlink(elsewhere, file);
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
 }
 
 TEST_F(StoreTest, RemovesTemporaryFilesOfACrashAfterAnHour) {
@@ -251,7 +251,7 @@ TEST_F(StoreTest, TheIndexBringsATreeBack) {
   EXPECT_EQ(tree.match(kTestDomain, path_).matched, 150U);
   EXPECT_EQ(tree.check(), "");
   const NodeId tip = tree.match(kTestDomain, path_).path.back();
-  const auto loaded = files.load(tree.find(tip)->disk->id, keys_, test_layout().rows);
+  const auto loaded = files.load(tree.find(tip)->disk->id, keys_, test_layout());
   ASSERT_TRUE(loaded);
   std::vector<Piece> rows;
   for (const Part& part : loaded->parts) rows.push_back({part, 0, part->tokens});
@@ -268,8 +268,8 @@ TEST_F(StoreTest, ANodeGoesToDiskAndComesBack) {
     if (needs_checkpoint(mode)) tree.set_checkpoint(id, std::make_shared<Checkpoint>(test_checkpoint(keys)));
     Store files = store();
     const Node* node = tree.find(id);
-    const auto record = encode_record(record_header(tree, id, digest(1), mode), test_layout().rows,
-                                      node->rows, node->checkpoint.get());
+    const auto record = encode_record(record_header(tree, id, digest(1), mode), test_layout(), node->rows,
+                                      node->checkpoint.get());
     ASSERT_TRUE(record) << record.error().message;
     ASSERT_TRUE(files.write(*record));
     ASSERT_TRUE(tree.set_disk(id, disk_ref(*record)));
@@ -282,7 +282,7 @@ TEST_F(StoreTest, ANodeGoesToDiskAndComesBack) {
     if (keeps_rows(mode))
       tree.commit(kTestDomain, joined(head_of(keys, 90), counted(9, 70000)), 99, Class::user, 1, kNow);
     tree.set_budget(Tier::host, kMiB);
-    auto loaded = files.load(record->header.own, keys, test_layout().rows);
+    auto loaded = files.load(record->header.own, keys, test_layout());
     ASSERT_TRUE(loaded);
     EXPECT_GT(tree.restore(record->header.own, loaded->parts, std::move(loaded->checkpoint)), 0U);
     EXPECT_TRUE(tree.find(id)->has_host());

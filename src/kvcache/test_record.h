@@ -48,7 +48,7 @@ inline EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
     at = next;
   }
   auto record = encode_record(header_of(path, start, checkpoint != nullptr ? Mode::hybrid : Mode::full),
-                              test_layout().rows, pieces, checkpoint);
+                              test_layout(), pieces, checkpoint);
   EXPECT_TRUE(record) << record.error().message;
   return record.value_or(EncodedRecord{});
 }
