@@ -26,7 +26,7 @@ Mode guess_mode(const ModelFacts& facts) {
   if (!facts.decoder || facts.diffusion) return Mode::none;
   if (facts.recurrent) return Mode::recurrent;
   if (facts.hybrid) return Mode::hybrid;
-  return facts.sliding_window && !facts.full_window_cache ? Mode::window : Mode::full;
+  return facts.sliding_window ? Mode::window : Mode::full;
 }
 
 LogitsComparison compare_logits(std::span<const float> cold, std::span<const float> other) {

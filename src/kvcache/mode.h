@@ -35,7 +35,9 @@ inline ImageKind image_kind(Mode mode) {
 struct ModelFacts {
   bool decoder = true, diffusion = false;
   bool recurrent = false, hybrid = false;
-  bool sliding_window = false, full_window_cache = false;  // swa_full
+  // Also with a cache for all positions (swa_full): that only lets a slot be cut back further, its exports
+  // hold the window alone.
+  bool sliding_window = false;
 };
 // The first guess, before the probe.
 Mode guess_mode(const ModelFacts& facts);

@@ -299,7 +299,6 @@ TEST(PrefixBreak, ShowsWholeCharactersOfAtMost48Bytes) {
 TEST(Mode, IsGuessedFromWhatTheModelIs) {
   EXPECT_EQ(guess_mode({}), Mode::full);
   EXPECT_EQ(guess_mode({.sliding_window = true}), Mode::window);
-  EXPECT_EQ(guess_mode({.sliding_window = true, .full_window_cache = true}), Mode::full);
   EXPECT_EQ(guess_mode({.hybrid = true}), Mode::hybrid);
   EXPECT_EQ(guess_mode({.recurrent = true}), Mode::recurrent);
   EXPECT_EQ(guess_mode({.diffusion = true}), Mode::none);

@@ -28,6 +28,11 @@ std::unexpected<Error> invalid(std::string_view what) {
   return fail(ErrorKind::corrupt, "record-invalid", fmt::format("The cache record is not usable: {}.", what));
 }
 
+bool fits(const ImageLayout& layout, const Checkpoint& window) {
+  return layout.window && window.window_tokens > 0 &&
+         window.bytes.size() == window.window_tokens * layout.window->token_bytes();
+}
+
 std::vector<std::byte> encode_header(const RecordHeader& header, bool checkpoint) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
@@ -99,8 +104,9 @@ std::uint64_t RecordHeader::file_bytes() const {
   return parts.empty() ? header_bytes : offset(parts.size() - 1) + parts.back().bytes;
 }
 
-Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout, std::span<const Piece> rows,
-                                    const Checkpoint* checkpoint) {
+Result<EncodedRecord> encode_record(RecordHeader header, const ImageLayout& image_layout,
+                                    std::span<const Piece> rows, const Checkpoint* checkpoint) {
+  const RowLayout& layout = image_layout.rows;
   EncodedRecord record;
   header.parts.clear();
   std::uint64_t tokens = 0;
@@ -120,11 +126,17 @@ Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout
   if (header.tags.size() > kMaxTags) return invalid("it has more than 8 tags");
   if (rows.empty() && checkpoint == nullptr) return invalid("it holds nothing");
   if (checkpoint != nullptr) {
+    const bool window = checkpoint->kind == Checkpoint::Kind::window;
+    if (window && !fits(image_layout, *checkpoint)) return invalid("its window has another layout");
     record.checkpoint.reserve(kCheckpointHeader + checkpoint->bytes.size());
     ByteWriter out(record.checkpoint);
     out.write(static_cast<std::uint32_t>(checkpoint->kind));
     out.write(checkpoint->window_tokens);
-    out.append(checkpoint->bytes);
+    if (window && image_layout.window->values_transposed) {
+      out.append(to_row_major(*image_layout.window, {checkpoint->window_tokens, checkpoint->bytes}).bytes);
+    } else {
+      out.append(checkpoint->bytes);
+    }
     header.parts.push_back({0, record.checkpoint.size(), xxh3_128(record.checkpoint)});
   }
   record.header_bytes = encode_header(header, checkpoint != nullptr);
@@ -268,7 +280,7 @@ Result<Part> decode_part(const RecordHeader& header, std::size_t index, const Ro
   return std::make_shared<const Rows>(std::move(rows));
 }
 
-Result<Checkpoint> decode_checkpoint(const RecordHeader& header, ByteSpan bytes) {
+Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayout& layout, ByteSpan bytes) {
   if (!header.has_checkpoint()) return invalid("it has no checkpoint");
   const RecordHeader::PartEntry& part = header.parts.back();
   if (part.bytes != bytes.size() || xxh3_128(bytes) != part.checksum)
@@ -281,6 +293,12 @@ Result<Checkpoint> decode_checkpoint(const RecordHeader& header, ByteSpan bytes)
   checkpoint.kind = static_cast<Checkpoint::Kind>(kind);
   const ByteSpan body = in.take(in.left());
   checkpoint.bytes.assign(body.begin(), body.end());
+  if (checkpoint.kind == Checkpoint::Kind::window) {
+    if (!fits(layout, checkpoint)) return invalid("its window does not have the size of this context's");
+    if (layout.window->values_transposed)
+      checkpoint.bytes =
+          from_row_major(*layout.window, {checkpoint.window_tokens, std::move(checkpoint.bytes)}).bytes;
+  }
   return checkpoint;
 }
 

@@ -65,8 +65,8 @@ struct EncodedRecord {
 };
 // `rows`: of [start, end), in the context's layout; none for recurrent models. Transposes V where the layout
 // wants it: call it on the I/O thread. Errors: `record-invalid` (rows and header do not fit).
-Result<EncodedRecord> encode_record(RecordHeader header, const RowLayout& layout, std::span<const Piece> rows,
-                                    const Checkpoint* checkpoint);
+Result<EncodedRecord> encode_record(RecordHeader header, const ImageLayout& layout,
+                                    std::span<const Piece> rows, const Checkpoint* checkpoint);
 // The header of a node's record: its range, or for recurrent models its whole path.
 RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprint, Mode mode);
 // What the tree keeps of a record that was written.
@@ -81,7 +81,9 @@ Result<std::uint32_t> record_header_bytes(std::span<const std::byte> start);
 Result<RecordHeader> parse_record_header(std::span<const std::byte> header);
 // One part as the file has it, checked and in the context's layout. Errors: `record-invalid`.
 Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout, Buffer bytes);
-Result<Checkpoint> decode_checkpoint(const RecordHeader& header, std::span<const std::byte> bytes);
+// The same for the checkpoint.
+Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayout& layout,
+                                     std::span<const std::byte> bytes);
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 std::array<std::byte, 16> xxh3_128(std::span<const std::byte> bytes);

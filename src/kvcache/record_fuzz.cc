@@ -23,13 +23,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!header) return 0;
   if (header->keys.size() != header->end - header->start || header->parts.empty()) std::abort();
   if (header->file_bytes() < bytes.size()) std::abort();
-  RowLayout layout;
-  layout.keys = {{.type = 1, .row_bytes = 8}};
+  ImageLayout layout;
+  layout.rows.keys = {{.type = 1, .row_bytes = 8}};
+  layout.window = layout.rows;
   for (std::size_t i = 0; i < header->parts.size(); ++i) {
     if (header->parts[i].bytes > 1 << 20) continue;
     const gezel::Buffer payload(header->parts[i].bytes);
-    (void)decode_part(*header, i, layout, payload);
-    (void)decode_checkpoint(*header, payload);
+    (void)decode_part(*header, i, layout.rows, payload);
+    (void)decode_checkpoint(*header, layout, payload);
   }
   bytes.back() ^= std::byte{1};
   if (parse_record_header(bytes)) std::abort();

@@ -183,7 +183,7 @@ void Store::discard(const fs::path& path) {
 }
 
 std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> keys,
-                                        const RowLayout& layout) {
+                                        const ImageLayout& layout) {
   const fs::path path = file_of(own);
   const auto trouble = [&](const Error& error) {
     trouble_ = error.message;
@@ -212,7 +212,7 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
   for (std::size_t i = 0; i < header->parts.size(); ++i) {
     const RecordHeader::PartEntry& part = header->parts[i];
     // Read only what has the right size: a header may be old and a file large.
-    if (part.tokens > 0 && part.bytes != part.tokens * layout.token_bytes()) {
+    if (part.tokens > 0 && part.bytes != part.tokens * layout.rows.token_bytes()) {
       trouble(Error{ErrorKind::corrupt, "record-invalid", "The cache record has rows of another size.", ""});
       return loaded;
     }
@@ -222,14 +222,14 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
       return loaded;
     }
     if (part.tokens == 0) {
-      auto checkpoint = decode_checkpoint(*header, *bytes);
+      auto checkpoint = decode_checkpoint(*header, layout, *bytes);
       if (!checkpoint) {
         trouble(checkpoint.error());
         return loaded;
       }
       loaded.checkpoint = std::move(*checkpoint);
     } else {
-      auto rows = decode_part(*header, i, layout, std::move(*bytes));
+      auto rows = decode_part(*header, i, layout.rows, std::move(*bytes));
       if (!rows) {
         trouble(rows.error());
         return loaded;

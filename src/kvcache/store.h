@@ -62,7 +62,7 @@ class Store {
   // The rows and checkpoint of the record that ends with this prefix hash, in the context's layout; nothing
   // for a miss. `keys`: of the record's range, as far as they are known; other ones under the same hash are a
   // miss. A damaged file is deleted; its leading parts are still given. Touches the file: it was used.
-  std::optional<LoadedRecord> load(const Digest& own, std::span<const Key> keys, const RowLayout& layout);
+  std::optional<LoadedRecord> load(const Digest& own, std::span<const Key> keys, const ImageLayout& layout);
   bool remove(const Digest& own);
 
   // Reads the headers of all records, a file at a time: nothing when the last one was read. Damaged files are

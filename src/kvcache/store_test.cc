@@ -1,6 +1,6 @@
 #include "kvcache/store.h"
 
-#include <gmock/gmock.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -10,139 +10,12 @@
 #include <random>
 
 #include "base/test_folder.h"
-#include "kvcache/fingerprint.h"
-#include "kvcache/test_image.h"
-#include "kvcache/test_tree.h"
+#include "kvcache/test_record.h"
 
 namespace gezel::kvcache {
 namespace {
 
 constexpr MonotonicTime kNow{std::chrono::hours(1000)};
-
-Digest digest(int value) {
-  Digest result{};
-  result[0] = std::byte(value);
-  return result;
-}
-
-std::vector<Key> head_of(const std::vector<Key>& keys, std::ptrdiff_t count) {
-  return {keys.begin(), keys.begin() + count};
-}
-
-RecordHeader header_of(const std::vector<Key>& path, std::uint32_t start, Mode mode = Mode::full) {
-  RecordHeader header;
-  header.fingerprint = digest(1);
-  header.parent = prefix_hash(kTestDomain, std::span(path).first(start));
-  header.own = prefix_hash(kTestDomain, path);
-  header.tags = {11, 12};
-  header.start = start;
-  header.end = static_cast<std::uint32_t>(path.size());
-  header.position_end = static_cast<std::int32_t>(path.size());
-  header.cls = Class::user;
-  header.mode = mode;
-  header.keys.assign(path.begin() + start, path.end());
-  return header;
-}
-
-// Three parts of rows: 40, 30 and 30 tokens.
-EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
-                      const Checkpoint* checkpoint = nullptr) {
-  std::vector<Piece> pieces;
-  const auto size = static_cast<std::uint32_t>(path.size());
-  for (std::uint32_t at = start; at < size;) {
-    const std::uint32_t next = std::min(at + (at == start ? 40 : 30), size);
-    pieces.push_back({test_part(std::span(path).first(next), at), 0, next - at});
-    at = next;
-  }
-  auto record = encode_record(header_of(path, start, checkpoint != nullptr ? Mode::hybrid : Mode::full),
-                              test_layout().rows, pieces, checkpoint);
-  EXPECT_TRUE(record) << record.error().message;
-  return record.value_or(EncodedRecord{});
-}
-
-Buffer file_of(const EncodedRecord& record) {
-  Buffer bytes;
-  EXPECT_TRUE(write_record(record, [&](std::span<const std::byte> piece) -> Result<> {
-    bytes.insert(bytes.end(), piece.begin(), piece.end());
-    return {};
-  }));
-  return bytes;
-}
-
-TEST(Checksums, AreThoseOfTheirDefinitions) {
-  EXPECT_EQ(crc32c(std::as_bytes(std::span("123456789", 9))), 0xe3069283U);
-  EXPECT_EQ(hex(xxh3_128({})), "99aa06d3014798d86001c324468d497f");
-}
-
-TEST(Record, ReadsWhatItWrote) {
-  const auto path = counted(150);
-  const EncodedRecord record = encoded(path, 50);
-  const auto bytes = file_of(record);
-  EXPECT_EQ(bytes.size(), record.bytes());
-  const auto size = record_header_bytes(bytes);
-  ASSERT_TRUE(size);
-  const auto header = parse_record_header(std::span(bytes).first(*size));
-  ASSERT_TRUE(header) << header.error().message;
-  EXPECT_EQ(header->own, record.header.own);
-  EXPECT_EQ(header->parent, record.header.parent);
-  EXPECT_EQ(header->tags, record.header.tags);
-  EXPECT_EQ(header->keys, record.header.keys);
-  EXPECT_EQ(header->start, 50U);
-  EXPECT_EQ(header->end, 150U);
-  EXPECT_EQ(header->cls, Class::user);
-  ASSERT_EQ(header->parts.size(), 3U);
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(header->offset(i) % 64, 0U);
-    const auto at = bytes.begin() + static_cast<std::ptrdiff_t>(header->offset(i));
-    const auto part = decode_part(*header, i, test_layout().rows,
-                                  {at, at + static_cast<std::ptrdiff_t>(header->parts[i].bytes)});
-    ASSERT_TRUE(part) << part.error().message;
-    EXPECT_EQ((*part)->bytes, record.parts[i]->bytes);
-  }
-}
-
-TEST(Record, KeepsMediaKeysWhole) {
-  auto path = counted(10);
-  path[4] = path[5] = media_key(digest(9), "v1");
-  const auto bytes = file_of(encoded(path, 0));
-  const auto header = parse_record_header(std::span(bytes).first(*record_header_bytes(bytes)));
-  ASSERT_TRUE(header);
-  EXPECT_EQ(header->keys, path);
-}
-
-TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
-  TestImage shape;
-  shape.positions = positions_to(20);
-  Buffer files[2];
-  RowLayout layouts[2];
-  Part parts[2];
-  for (const bool transposed : {false, true}) {
-    shape.transposed = transposed;
-    const auto bytes = shape.bytes();
-    const auto image = Image::parse(bytes, ImageKind::plain);
-    parts[transposed] = std::make_shared<const Rows>(*image->cut(0, 20));
-    layouts[transposed] = image->layout().rows;
-    const std::vector<Piece> pieces = {{parts[transposed], 0, 20}};
-    files[transposed] =
-        file_of(*encode_record(header_of(counted(20), 0), layouts[transposed], pieces, nullptr));
-  }
-  EXPECT_EQ(files[0], files[1]);
-  const auto header = parse_record_header(std::span(files[0]).first(*record_header_bytes(files[0])));
-  const auto at = files[0].begin() + static_cast<std::ptrdiff_t>(header->offset(0));
-  for (const bool transposed : {false, true}) {
-    const auto part = decode_part(*header, 0, layouts[transposed],
-                                  {at, at + static_cast<std::ptrdiff_t>(header->parts[0].bytes)});
-    ASSERT_TRUE(part);
-    EXPECT_EQ((*part)->bytes, parts[transposed]->bytes);
-  }
-}
-
-TEST(Record, RefusesRowsThatAreNotItsRange) {
-  const auto path = counted(20);
-  const std::vector<Piece> short_rows = {{test_part(path, 0), 0, 19}};
-  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout().rows, short_rows, nullptr));
-  EXPECT_FALSE(encode_record(header_of(path, 0), test_layout().rows, {}, nullptr));
-}
 
 class StoreTest : public testing::Test {
  protected:
@@ -181,7 +54,7 @@ TEST_F(StoreTest, GivesBackWhatWasWritten) {
   const Checkpoint checkpoint = test_checkpoint(path_);
   const EncodedRecord record = encoded(path_, 50, &checkpoint);
   ASSERT_TRUE(files.write(record)) << files.last_trouble();
-  const auto loaded = files.load(own_, keys_, test_layout().rows);
+  const auto loaded = files.load(own_, keys_, test_layout());
   ASSERT_TRUE(loaded) << files.last_trouble();
   EXPECT_TRUE(loaded->complete);
   ASSERT_EQ(loaded->parts.size(), 3U);
@@ -218,7 +91,7 @@ TEST_F(StoreTest, AnyFlippedByteIsAMissAndTheFileGoes) {
     auto bad = good;
     bad[at] ^= std::byte{0x10};
     overwrite(file, bad);
-    const auto loaded = files.load(own_, keys_, test_layout().rows);
+    const auto loaded = files.load(own_, keys_, test_layout());
     ASSERT_TRUE(!loaded || !loaded->complete) << at;
     ASSERT_FALSE(fs::exists(file)) << at;
   }
@@ -232,7 +105,7 @@ TEST_F(StoreTest, ATruncatedFileIsAMissAndGoes) {
   const auto good = bytes_of(file);
   for (std::size_t size = 0; size < good.size(); size += 37) {
     overwrite(file, std::span(good).first(size));
-    ASSERT_FALSE(files.load(own_, keys_, test_layout().rows));
+    ASSERT_FALSE(files.load(own_, keys_, test_layout()));
     ASSERT_FALSE(fs::exists(file)) << size;
   }
 }
@@ -244,7 +117,7 @@ TEST_F(StoreTest, TheLeadingPartsOfADamagedRecordAreStillGood) {
   auto bytes = bytes_of(file);
   bytes.back() ^= std::byte{1};
   overwrite(file, bytes);
-  const auto loaded = files.load(own_, keys_, test_layout().rows);
+  const auto loaded = files.load(own_, keys_, test_layout());
   ASSERT_TRUE(loaded);
   EXPECT_FALSE(loaded->complete);
   EXPECT_EQ(loaded->parts.size(), 2U);
@@ -254,11 +127,11 @@ TEST_F(StoreTest, TheLeadingPartsOfADamagedRecordAreStillGood) {
 TEST_F(StoreTest, AnotherFingerprintIsNeverRead) {
   Store files = store(1), others = store(2);
   ASSERT_TRUE(files.write(encoded(path_, 50)));
-  EXPECT_FALSE(others.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(others.load(own_, keys_, test_layout()));
   // Even if the file lies in the wrong folder.
   fs::create_directories(others.file_of(own_).parent_path());
   fs::copy_file(files.file_of(own_), others.file_of(own_));
-  EXPECT_FALSE(others.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(others.load(own_, keys_, test_layout()));
   EXPECT_FALSE(others.next_of_index());
   EXPECT_TRUE(fs::exists(others.file_of(own_))) << "not ours to delete";
 }
@@ -268,15 +141,15 @@ TEST_F(StoreTest, OtherTokensUnderTheSameHashAreAMiss) {
   ASSERT_TRUE(files.write(encoded(path_, 50)));
   auto keys = counted(150);
   keys[120] = 99999;
-  EXPECT_FALSE(files.load(own_, std::span(keys).subspan(50), test_layout().rows));
-  EXPECT_TRUE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, std::span(keys).subspan(50), test_layout()));
+  EXPECT_TRUE(files.load(own_, keys_, test_layout()));
 }
 
 TEST_F(StoreTest, RowsOfAnotherSizeAreAMiss) {
   Store files = store();
   ASSERT_TRUE(files.write(encoded(path_, 50)));
-  RowLayout layout = test_layout().rows;
-  layout.keys[0].row_bytes = 16;
+  ImageLayout layout = test_layout();
+  layout.rows.keys[0].row_bytes = 16;
   const auto loaded = files.load(own_, keys_, layout);
   EXPECT_TRUE(!loaded || (loaded->parts.empty() && !loaded->complete));
 }
@@ -293,7 +166,7 @@ TEST_F(StoreTest, ADiskThatFillsUpCostsTheRecordOnly) {
   ::setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, before);
   EXPECT_EQ(files.statistics().write_errors, 1U);
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
   EXPECT_TRUE(fs::is_empty(files.file_of(own_).parent_path())) << "nothing half written stays";
   EXPECT_FALSE(files.write(encoded(path_, 50))) << "not tried again at once";
   clock_.advance(Millis(60'000));
@@ -317,7 +190,7 @@ TEST_F(StoreTest, ARootThatCannotBeUsedCostsSpeedOnly) {
   folder_.write("kv", "a file where the folder should be");
   Store files = store();
   EXPECT_FALSE(files.write(encoded(path_, 50)));
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
   EXPECT_FALSE(files.next_of_index());
   EXPECT_EQ(files.statistics().write_errors, 1U);
 }
@@ -326,7 +199,7 @@ TEST_F(StoreTest, AVanishedFileIsAMiss) {
   Store files = store();
   ASSERT_TRUE(files.write(encoded(path_, 50)));
   EXPECT_TRUE(files.remove(own_));
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
   EXPECT_EQ(files.statistics().vanished, 1U);
 }
 
@@ -336,7 +209,7 @@ TEST_F(StoreTest, FollowsNoLinks) {
   const fs::path file = files.file_of(own_), elsewhere = folder_.path() / "elsewhere";
   fs::rename(file, elsewhere);
   fs::create_symlink(elsewhere, file);
-  EXPECT_FALSE(files.load(own_, keys_, test_layout().rows));
+  EXPECT_FALSE(files.load(own_, keys_, test_layout()));
 }
 
 TEST_F(StoreTest, RemovesTemporaryFilesOfACrashAfterAnHour) {
@@ -378,7 +251,7 @@ TEST_F(StoreTest, TheIndexBringsATreeBack) {
   EXPECT_EQ(tree.match(kTestDomain, path_).matched, 150U);
   EXPECT_EQ(tree.check(), "");
   const NodeId tip = tree.match(kTestDomain, path_).path.back();
-  const auto loaded = files.load(tree.find(tip)->disk->id, keys_, test_layout().rows);
+  const auto loaded = files.load(tree.find(tip)->disk->id, keys_, test_layout());
   ASSERT_TRUE(loaded);
   std::vector<Piece> rows;
   for (const Part& part : loaded->parts) rows.push_back({part, 0, part->tokens});
@@ -395,8 +268,8 @@ TEST_F(StoreTest, ANodeGoesToDiskAndComesBack) {
     if (needs_checkpoint(mode)) tree.set_checkpoint(id, std::make_shared<Checkpoint>(test_checkpoint(keys)));
     Store files = store();
     const Node* node = tree.find(id);
-    const auto record = encode_record(record_header(tree, id, digest(1), mode), test_layout().rows,
-                                      node->rows, node->checkpoint.get());
+    const auto record = encode_record(record_header(tree, id, digest(1), mode), test_layout(), node->rows,
+                                      node->checkpoint.get());
     ASSERT_TRUE(record) << record.error().message;
     ASSERT_TRUE(files.write(*record));
     ASSERT_TRUE(tree.set_disk(id, disk_ref(*record)));
@@ -409,7 +282,7 @@ TEST_F(StoreTest, ANodeGoesToDiskAndComesBack) {
     if (keeps_rows(mode))
       tree.commit(kTestDomain, joined(head_of(keys, 90), counted(9, 70000)), 99, Class::user, 1, kNow);
     tree.set_budget(Tier::host, kMiB);
-    auto loaded = files.load(record->header.own, keys, test_layout().rows);
+    auto loaded = files.load(record->header.own, keys, test_layout());
     ASSERT_TRUE(loaded);
     EXPECT_GT(tree.restore(record->header.own, loaded->parts, std::move(loaded->checkpoint)), 0U);
     EXPECT_TRUE(tree.find(id)->has_host());
@@ -469,27 +342,6 @@ TEST_F(PruneTest, TouchesNothingThatIsNotARecord) {
   EXPECT_EQ(report.removed, 1U);
   EXPECT_TRUE(fs::exists(notes));
   EXPECT_TRUE(fs::exists(outside));
-}
-
-TEST(Fingerprint, ChangesWithEachOfItsFields) {
-  const Fingerprint base{.shards = {{10, "aa"}}, .type_k = "f16", .type_v = "f16", .backend = "cpu"};
-  std::vector<Fingerprint> all(12, base);
-  all[1].shards.push_back({11, "bb"});
-  all[2].type_k = "q8_0";
-  all[3].full_window_cache = true;
-  all[4].rope = "yarn";
-  all[5].adapters = "x";
-  all[6].projector = "x";
-  all[7].rotation_disabled = true;
-  all[8].library = "2";
-  all[9].mode = Mode::window;
-  all[10].opaque = Fingerprint::Opaque{.slots = 4};
-  all[11].opaque = Fingerprint::Opaque{.slots = 4, .flash_attention = true};
-  std::vector<std::string> folders;
-  for (const Fingerprint& fingerprint : all) folders.push_back(folder_name(fingerprint.digest()));
-  std::sort(folders.begin(), folders.end());
-  EXPECT_EQ(std::unique(folders.begin(), folders.end()), folders.end());
-  EXPECT_EQ(folders.front().size(), 24U);
 }
 
 }  // namespace

@@ -4,24 +4,22 @@
 // slot of the context, on the host, on disk (spec 40 section 11, layout S). All sessions share it; tokens are
 // the key.
 //
-// How it is used, on the decode thread (the I/O thread sees only Parts, Checkpoints and records, which are
-// immutable and shared):
-//   attach   match() the prompt; plan_resume() (resume.h) says where the run starts and what is missing: disk
-//            records are read on the I/O thread (store.h) and given back with restore(), rows that only a
-//            slot holds are exported first. compose_image() (image.h), one import into the chosen slot, check
-//            position_max. acquire() the resume node for the run's life, touch() it; release() at the run's
-//            end.
-//   commit   whenever a run has fed up to a boundary (boundaries.h): commit() makes the node, with the slot
-//   as
-//            its only body. Requests that wait for it (coalesce.h) attach then.
-//   export   one image of the slot, Image::parse(), then absorb(): keeps the rows the host lacks. At the
-//   system
-//            boundary, at boundaries others wait for, when a slot is given up, at idle and stop.
-//   give up  export if wanted, then set_slot(slot, kNoNode, ...). Every change of a slot's content is told.
-//   evict    relieve() after each export; next_write() names what the disk should get (record.h, store.h),
-//   and
-//            set_disk() that it has it. Hold acquire() while I/O is in flight.
-//   restart  adopt() each record of the index, parents first.
+// How it is used on the decode thread (the I/O thread sees only parts, checkpoints and records: immutable,
+// shared):
+//   attach   match(), then plan_resume() (resume.h): where the run starts and what is missing. Records
+//            are read on the I/O thread (store.h) and given back with restore(); rows that only a slot
+//            has are exported first. compose_image() (image.h), one import, import_succeeded().
+//            acquire() the resume node until the run ends, touch() it.
+//   commit   when a run has fed up to a boundary (boundaries.h): commit() makes the node, with the slot
+//            as its body. Whoever waits for it (coalesce.h) attaches after the export.
+//   export   one image of the slot, Image::parse(), absorb(): at the system end, where others wait, when
+//            a slot is given up, at idle and stop; with checkpoints at every boundary.
+//   give up  export if wanted (what the host has is removed from the slot first, it costs less), then
+//            set_slot(). Every other change of what a slot holds is told with set_slot() too.
+//   evict    relieve() after exports. next_write() names what the disk should get: record_header(),
+//            then on the I/O thread encode_record() and Store::write(), then set_disk(). acquire()
+//            while I/O is in flight.
+//   restart  Store::next_of_index(), adopt_index().
 // Not thread-safe. Every change keeps the invariants that check() names.
 #pragma once
 #include <cstdint>
