@@ -107,7 +107,9 @@ TEST_F(CatalogEntry, FoldersOfTheUsersOwnAreUsedWhereTheyLieAndNotShownTwice) {
     out.importable = true;
     return out;
   };
-  installs->discover = [&] { return std::vector{row("huggingface", "local-a"), row("user", "local-b")}; };
+  installs->discover = [&](const std::stop_token&) {
+    return std::vector{row("huggingface", "local-a"), row("user", "local-b")};
+  };
   start();
   settle();
   EXPECT_THAT(listed(), ElementsAre("discovered:huggingface/local-a"));
