@@ -281,12 +281,13 @@ struct FieldCounter {
   void list(std::string_view, const auto&, Limit, auto&&) { ++count; }
 };
 
+// `kept` members stay in the daemon.
 template <class Message>
-void expect_complete() {
+void expect_complete(std::size_t kept = 0) {
   FieldCounter counter;
   Message message;
   describe(counter, message);
-  EXPECT_EQ(counter.count, boost::pfr::tuple_size_v<Message>) << typeid(Message).name();
+  EXPECT_EQ(counter.count + kept, boost::pfr::tuple_size_v<Message>) << typeid(Message).name();
   EXPECT_LE(counter.count, 64u) << "MemberReader has one bit a field";
 }
 
@@ -296,7 +297,7 @@ TEST(Messages, EveryMemberHasALineInTheSchema) {
   expect_complete<prompt::Message>();
   expect_complete<prompt::Tool>();
   expect_complete<prompt::SamplingOptions>();
-  expect_complete<prompt::GenerateRequest>();
+  expect_complete<prompt::GenerateRequest>(1);  // how it stands in the daemon's queue
   expect_complete<Hello>();
   expect_complete<Load>();
   expect_complete<Ready>();
