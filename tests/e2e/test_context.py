@@ -107,7 +107,7 @@ def test_a_model_whose_file_changed_is_loaded_again_when_nobody_is_answered(make
     assert imported.returncode == 0, imported.stderr
     daemon.start()
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        long_answer = pool.submit(daemon.chat, max_tokens=100, ignore_eos=True, guards=False)
+        long_answer = pool.submit(daemon.chat, max_tokens=1000, ignore_eos=True, guards=False)
         wait_until(lambda: (daemon.worker() or {}).get("slots_busy"), seconds=120, what="a running answer")
         pid = daemon.worker()["pid"]
         os.utime(source)
