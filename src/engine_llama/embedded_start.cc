@@ -324,6 +324,7 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
     if (must && plan_without_work(input).decision == capacity::Decision::no) continue;
     auto me = holder();
     me.name = input.model.name;
+    if (!start->queued_at) start->queued_at = parts_.clock.now();
     admitted = co_await parts_.admission->enter(
         {.holder = std::move(me),
          .plan =
@@ -332,7 +333,8 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
                return capacity::plan_launch(asked);
              },
          .wanted = [start] { return !start->result; },
-         .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
+         .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); },
+         .since = start->queued_at});
     if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
     note_waiting_over();
     if (*admitted || !must || admitted->error().error.code != "capacity-denied") break;
@@ -347,6 +349,9 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
   const bool same = now && same_files(*now, facts) && !more;
   if (!same && ++start->rounds < kStartRounds) co_return false;
   seat_ = std::move((*admitted)->seat);
+  // Meant for the process before, which was asked while it was dying. This load makes way for nobody yet.
+  gives_way_ = false;
+  desk_.hold(reload_holds_);
   plan.memory = std::move((*admitted)->plan);
   const auto& memory = *plan.memory;
   below_floor_ = memory.below_floor;
