@@ -174,7 +174,12 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
 // Before the memory is planned: an engine that makes way for this one still holds its own.
 asio::awaitable<EngineResult<>> Core::pass_gpu_gate(std::shared_ptr<Start> start) {
   const auto self = shared_from_this();
-  co_return co_await parts_.gpu->enter(engine::GpuSlot::llm, [start] { return !start->result; });
+  // No request waits longer for it than it may.
+  waiting_ = "waiting for the GPU";
+  desk_.note_waiting(0, waiting_);
+  auto passed = co_await parts_.gpu->enter(engine::GpuSlot::llm, [start] { return !start->result; });
+  if (!start->result) note_waiting_over();  // else waiting_ is another start's by now
+  co_return passed;
 }
 
 engine::Holder Core::holder() {
