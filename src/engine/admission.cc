@@ -152,7 +152,7 @@ Lane Admission::lane_of(const Entry& entry) const {
 }
 
 std::int64_t Admission::ahead_of(const Entry& entry) const {
-  const auto rank = [this](const Entry& e) { return std::tuple(!starves(e), lane_of(e), e.number); };
+  const auto rank = [this](const Entry& e) { return std::tuple(!starves(e), lane_of(e), e.since, e.number); };
   const auto mine = rank(entry);
   return std::ranges::count_if(queue_, [&](const Entry& other) { return rank(other) < mine; });
 }
@@ -313,7 +313,8 @@ boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Reque
         "engine-busy", fmt::format("{} loads wait for memory already, which is the limit. Try again later.",
                                    kMostWaitingModels)));
   }
-  const auto entry = queue_.insert(queue_.end(), Entry{&request, parts_.clock.now(), ++last_number_, {}});
+  const auto entry = queue_.insert(
+      queue_.end(), Entry{&request, request.since.value_or(parts_.clock.now()), ++last_number_, {}});
   struct Leaving {  // also when the waiting coroutine is destroyed
     Admission& admission;
     std::list<Entry>::iterator entry;

@@ -102,6 +102,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
     Plan plan;                                   // what this model would get in such a state; pure
     std::function<bool()> wanted;                // false: nobody waits for the load any more
     std::function<void(const Waiting&)> notice;  // called when its place or reason changed
+    // When the load began to wait, if it waited before with another plan; unset: now.
+    std::optional<MonotonicTime> since = {};
   };
   struct Admitted {
     capacity::MemoryPlan plan;

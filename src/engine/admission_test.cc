@@ -32,6 +32,7 @@ struct Paper {
   std::vector<std::string> notices;
   std::optional<EngineResult<>> outcome;
   std::unique_ptr<Seat> seat;
+  std::optional<MonotonicTime> since;
 };
 
 class AdmissionTest : public testing::Test {
@@ -97,7 +98,8 @@ class AdmissionTest : public testing::Test {
               {.holder = std::move(holder),
                .plan = [&](const capacity::MachineState& state) { return plan(paper, state); },
                .wanted = [&] { return paper.wanted; },
-               .notice = [&](const Waiting& waiting) { paper.notices.push_back(waiting.reason); }});
+               .notice = [&](const Waiting& waiting) { paper.notices.push_back(waiting.reason); },
+               .since = paper.since});
           if (admitted) {
             paper.seat = std::move(admitted->seat);
             paper.outcome = EngineResult<>();
@@ -318,6 +320,31 @@ TEST_F(AdmissionTest, AnInteractiveRequestTakesItsModelsLoadAlong) {
   a.seat.reset();
   run();
   EXPECT_TRUE(c.seat);
+  EXPECT_FALSE(b.seat);
+}
+
+TEST_F(AdmissionTest, ALoadThatWaitsWithAnotherPlanKeepsItsAge) {
+  Paper a{"a", 8 * kGiB};
+  a.since = clock.now();
+  admission->hold("memory is short");
+  ask(a);
+  pass(kLongWait);
+  ASSERT_TRUE(a.outcome);
+  a.outcome.reset();
+  ask(a);
+  EXPECT_TRUE(a.outcome) << "it waited for a minute already";
+}
+
+TEST_F(AdmissionTest, ALoadThatWaitsWithAnotherPlanKeepsItsPlace) {
+  Paper a{"a", 8 * kGiB}, b{"b", 8 * kGiB};
+  a.since = clock.now();
+  admission->hold("memory is short");
+  pass(Millis(1'000));
+  ask(b);
+  ask(a);
+  admission->hold("");
+  run();
+  EXPECT_TRUE(a.seat);
   EXPECT_FALSE(b.seat);
 }
 

@@ -159,7 +159,15 @@ asio::awaitable<void> DeviceSafety::look() {
     co_return;
   }
   looking_ = true;
-  auto sample = co_await on_pool(parts_.pool, [take = parts_.sample] { return take(); });
+  auto sample = co_await on_pool(parts_.pool, [take = parts_.sample]() -> GpuSample {
+    try {
+      return take();
+    } catch (const std::exception& thrown) {
+      // Who waits for this look must hear of it, and the next one is made all the same.
+      log_debug("the GPUs could not be looked at", {{"reason", thrown.what()}});
+      return {};
+    }
+  });
   if (!stopped_) {
     last_ = std::move(sample);
     sampled_at_ = parts_.clock.now();

@@ -96,6 +96,8 @@ class DeviceSafetyTest : public testing::Test {
                                                                 .sample =
                                                                     [this] {
                                                                       ++looks;
+                                                                      if (broken)
+                                                                        throw std::runtime_error("no memory");
                                                                       return sample;
                                                                     },
                                                                 .settings = settings});
@@ -122,6 +124,7 @@ class DeviceSafetyTest : public testing::Test {
   std::shared_ptr<ManualTimers> timers = std::make_shared<ManualTimers>(clock);
   GpuSample sample = at(50);
   int looks = 0;
+  bool broken = false;
   std::shared_ptr<DeviceSafety> safety;
 };
 
@@ -191,6 +194,20 @@ TEST_F(DeviceSafetyTest, StatesAreWhatTheLastSampleSays) {
   safety->refresh();
   settle();
   EXPECT_EQ(safety->state(), SafetyState::blocked);
+}
+
+TEST_F(DeviceSafetyTest, ALookThatFailsIsOneWithoutReadings) {
+  make({});
+  broken = true;
+  const auto answer = ask();
+  ASSERT_TRUE(*answer);
+  EXPECT_TRUE(**answer);
+  EXPECT_EQ(safety->state(), SafetyState::unavailable);
+  broken = false;
+  pass(Millis(5'000));
+  safety->refresh();
+  settle();
+  EXPECT_EQ(safety->state(), SafetyState::healthy);
 }
 
 TEST_F(DeviceSafetyTest, WithoutAGpuNothingIsLookedAt) {

@@ -33,8 +33,16 @@ void NeighbourWatch::look_later() {
 }
 
 asio::awaitable<void> NeighbourWatch::look() {
-  const auto times =
-      co_await on_pool(parts_.pool, [read = parts_.read, pids = ours_()] { return read(pids); });
+  const auto times = co_await on_pool(
+      parts_.pool, [read = parts_.read, pids = ours_()]() -> std::optional<system::CpuTimes> {
+        try {
+          return read(pids);
+        } catch (const std::exception& thrown) {
+          // One look without figures, not the end of the watch.
+          log_debug("the processors' use could not be read", {{"reason", thrown.what()}});
+          return std::nullopt;
+        }
+      });
   if (!running_) co_return;
   others_ = last_ && times ? system::others_permille(*last_, *times) : std::nullopt;
   last_ = times;

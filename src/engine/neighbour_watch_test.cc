@@ -44,18 +44,22 @@ class NeighbourWatchTest : public testing::Test {
   system::testing::TestTree tree;
   int total = 0, others_used = 0, worker_used = 0;
   std::vector<int> ours{kDaemon, kWorker};
-  bool pressured = false;
+  bool pressured = false, broken = false;
   std::vector<Manners> told;
   asio::io_context io;
   ManualClock clock;
   std::shared_ptr<ManualTimers> timers = std::make_shared<ManualTimers>(clock);
-  std::shared_ptr<NeighbourWatch> watch = std::make_shared<NeighbourWatch>(NeighbourWatch::Parts{
-      .loop = io.get_executor(),
-      .pool = io.get_executor(),
-      .clock = clock,
-      .timers = timers,
-      .read = [this](std::span<const int> pids) { return system::read_cpu_times(pids, tree.root()); },
-      .pressured = [this] { return pressured; }});
+  std::shared_ptr<NeighbourWatch> watch = std::make_shared<NeighbourWatch>(
+      NeighbourWatch::Parts{.loop = io.get_executor(),
+                            .pool = io.get_executor(),
+                            .clock = clock,
+                            .timers = timers,
+                            .read =
+                                [this](std::span<const int> pids) {
+                                  if (broken) throw std::runtime_error("no memory");
+                                  return system::read_cpu_times(pids, tree.root());
+                                },
+                            .pressured = [this] { return pressured; }});
 };
 
 TEST_F(NeighbourWatchTest, TenBusySecondsLetTheModelsStepBackAndAMinuteOfCalmEndsThat) {
@@ -97,6 +101,14 @@ TEST_F(NeighbourWatchTest, WithoutFiguresNothingChanges) {
   });
   EXPECT_TRUE(watch->yielding());
   EXPECT_EQ(watch->others_permille(), std::nullopt);
+}
+
+TEST_F(NeighbourWatchTest, ALookThatFailsIsNotTheLast) {
+  broken = true;
+  pass(Millis(2'000), 100);
+  broken = false;
+  pass(Millis(16'000), 100);
+  EXPECT_TRUE(watch->yielding());
 }
 
 TEST_F(NeighbourWatchTest, AStoppedWatchTellsNothing) {

@@ -18,6 +18,31 @@ using engine::make_error;
 using engine::State;
 using engine::StopReason;
 
+namespace {
+
+// What a process that was killed keeps until it is gone.
+struct Kept {
+  // Told to those who evict it from the GPU.
+  struct Gone {
+    explicit Gone(const asio::any_io_executor& loop) : told(loop) {}
+    bool yes = false;
+    engine::Wakeup told;
+  };
+  explicit Kept(const asio::any_io_executor& loop) : gone(std::make_shared<Gone>(loop)) {}
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+  ~Kept() {
+    gone->yes = true;
+    gone->told.notify();
+  }
+
+  std::unique_ptr<engine::Seat> seat;
+  std::unique_ptr<engine::Arbiter::Hold> gpu;
+  std::shared_ptr<Gone> gone;
+};
+
+}  // namespace
+
 Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
     : parts_(std::move(parts)),
       model_id_(std::move(model_id)),
@@ -266,10 +291,18 @@ void Core::dispose() {
 
 void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   const auto ended = std::exchange(launch_, nullptr);
-  // Killed, but its gigabytes are still being freed: the seat is given back with them.
-  if (seat_ && !snapshot.status) {
+  // Killed, but its gigabytes are still being freed: the seat and the GPU are given back with them.
+  if ((seat_ || gpu_hold_) && !snapshot.status) {
+    const auto kept = std::make_shared<Kept>(parts_.loop);
+    kept->seat = std::move(seat_);
+    if (gpu_hold_)
+      kept->gpu = parts_.gpu->arbiter().add(engine::GpuSlot::llm, ledger_key(),
+                                            [gone = kept->gone]() -> asio::awaitable<void> {
+                                              while (!gone->yes && co_await gone->told.wait()) {
+                                              }
+                                            });
     dying_ = ended;
-    ended->keep_until_exit(std::move(seat_));
+    ended->keep_until_exit(kept);
   }
   seat_.reset();
   desk_.close();  // before what was held would be sent

@@ -43,6 +43,8 @@ inline constexpr Millis kFilesEvery{1'000};  // between two looks at the files o
 inline constexpr Millis kReachAge{1'000};    // of what is known about longer windows
 // After a load that did not meet a need, so long no load is made for one like it.
 inline constexpr Millis kMissedPause{60'000};
+// Before a window that a load did not make longer is given another try.
+inline constexpr Millis kGrowPause{1'800'000};
 inline constexpr int kStartRounds = 3;  // of one start, while files or needs change
 
 struct EmbeddedParts {
@@ -86,7 +88,8 @@ class Core : public std::enable_shared_from_this<Core> {
     explicit Start(const asio::any_io_executor& loop) : settled(loop) {}
     int waiters = 0;  // callers of ensure_ready
     bool aborted = false;
-    int rounds = 0;  // begun anew, because files or needs changed while it waited
+    int rounds = 0;                          // begun anew, because files or needs changed while it waited
+    std::optional<MonotonicTime> queued_at;  // for memory, the first time
     std::optional<engine::EngineResult<>>
         result;  // set once: by the sequence itself, a frame, an exit or a deadline
     engine::Wakeup settled;
@@ -121,6 +124,7 @@ class Core : public std::enable_shared_from_this<Core> {
   enum class Reload { none, need, window, files };  // why the model is to be loaded again
   void want_reload(Reload why, bool hold);
   void settle_reload();
+  bool may_reload() const;
   void drop_reload();
   void look_for_reload();
   asio::awaitable<void> check_files(std::uint64_t generation);
@@ -194,7 +198,9 @@ class Core : public std::enable_shared_from_this<Core> {
   capacity::Tokens grow_to_ = 0;      // what the next load should have
   capacity::Tokens keep_window_ = 0;  // what the one before a reload had
   capacity::Tokens considered_ = 0;   // the longest need that the load tried to meet
-  struct Missed {                     // a load that was to meet a need and did not
+  capacity::Tokens grown_from_ = 0;   // what was loaded again because memory had kept it short
+  MonotonicTime grown_at_{};
+  struct Missed {  // a load that was to meet a need and did not
     capacity::Tokens needed = 0;
     MonotonicTime at{};
   };

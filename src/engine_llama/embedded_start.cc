@@ -174,7 +174,12 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
 // Before the memory is planned: an engine that makes way for this one still holds its own.
 asio::awaitable<EngineResult<>> Core::pass_gpu_gate(std::shared_ptr<Start> start) {
   const auto self = shared_from_this();
-  co_return co_await parts_.gpu->enter(engine::GpuSlot::llm, [start] { return !start->result; });
+  // No request waits longer for it than it may.
+  waiting_ = "waiting for the GPU";
+  desk_.note_waiting(0, waiting_);
+  auto passed = co_await parts_.gpu->enter(engine::GpuSlot::llm, [start] { return !start->result; });
+  if (!start->result) note_waiting_over();  // else waiting_ is another start's by now
+  co_return passed;
 }
 
 engine::Holder Core::holder() {
@@ -324,6 +329,7 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
     if (must && plan_without_work(input).decision == capacity::Decision::no) continue;
     auto me = holder();
     me.name = input.model.name;
+    if (!start->queued_at) start->queued_at = parts_.clock.now();
     admitted = co_await parts_.admission->enter(
         {.holder = std::move(me),
          .plan =
@@ -332,7 +338,8 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
                return capacity::plan_launch(asked);
              },
          .wanted = [start] { return !start->result; },
-         .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); }});
+         .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); },
+         .since = start->queued_at});
     if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
     note_waiting_over();
     if (*admitted || !must || admitted->error().error.code != "capacity-denied") break;
@@ -347,6 +354,9 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
   const bool same = now && same_files(*now, facts) && !more;
   if (!same && ++start->rounds < kStartRounds) co_return false;
   seat_ = std::move((*admitted)->seat);
+  // Meant for the process before, which was asked while it was dying. This load makes way for nobody yet.
+  gives_way_ = false;
+  desk_.hold(reload_holds_);
   plan.memory = std::move((*admitted)->plan);
   const auto& memory = *plan.memory;
   below_floor_ = memory.below_floor;

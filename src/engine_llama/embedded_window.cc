@@ -39,8 +39,10 @@ std::string_view reload_text(bool files) {
 // With `hold` nothing new is sent to the worker from now on; else only once it has gone on for a minute like
 // that: a model that is never idle is exchanged too.
 void Core::want_reload(Reload why, bool hold) {
+  const bool known = reload_ >= why;
   reload_ = std::max(reload_, why);
   if (!hold) {
+    if (known) return;  // its minute has begun
     reload_timer_->arm(parts_.clock.now() + engine::kLongWait, [this] {
       if (reload_ == Reload::none) return;
       want_reload(reload_, true);
@@ -74,18 +76,37 @@ void Core::settle_reload() {
     return drop_reload();
   }
   if (desk_.admitted() > 0) return;
+  if (!may_reload()) {
+    const bool files = reload_ == Reload::files;
+    if (files && !reload_holds_) return;  // asked again when its minute is over
+    grow_to_ = 0;
+    drop_reload();
+    if (files) want_reload(Reload::files, false);
+    return;
+  }
   log_info("loading a model again",
            {{"model", model_id_},
             {"reason", reload_ == Reload::files ? "its files changed" : "its window"},
             {"window", std::to_string(granted_.context_per_slot)}});
+  if (reload_ == Reload::window) {
+    grown_from_ = load_.context_per_slot;
+    grown_at_ = parts_.clock.now();
+  }
   stop_launch(StopReason::reload);
+}
+
+// While memory is short nothing is loaded, and what is stopped would stay so. What is stopped for a need goes
+// to another model that waits, and the need is not met.
+bool Core::may_reload() const {
+  if (!parts_.admission) return true;
+  return !parts_.admission->holds() && !(reload_ == Reload::need && parts_.admission->waiting() > 0);
 }
 
 // A request comes.
 void Core::look_for_reload() {
   if (state_ != State::ready) return;
   const auto now = parts_.clock.now();
-  if (now - files_checked_at_ >= kFilesEvery) {
+  if (!files_changed_ && now - files_checked_at_ >= kFilesEvery) {
     files_checked_at_ = now;
     asio::co_spawn(parts_.loop, check_files(generation_), asio::detached);
   }
@@ -118,6 +139,8 @@ bool Core::window_outgrown() const {
   if (state_ != State::ready || !launch_input_ || parts_.admission->holds()) return false;
   // The usual case costs nothing.
   if (load_.context_per_slot >= capacity::launch_requirement(*launch_input_).requested) return false;
+  // A load for it brought nothing: what it is planned with is not what it gets.
+  if (load_.context_per_slot <= grown_from_ && parts_.clock.now() - grown_at_ < kGrowPause) return false;
   auto input = *launch_input_;
   input.machine = parts_.admission->state_for(input.model.key);
   return capacity::outgrown(load_.context_per_slot, capacity::plan_window(std::move(input), 0));
@@ -130,7 +153,8 @@ WindowReach Core::window_reach() const {
   auto input = *launch_input_;
   input.machine = parts_.admission->state_for(input.model.key);
   auto reach = capacity::window_reach(input);
-  if (parts_.admission->holds()) {  // nothing is loaded now, and what is stopped would stay so
+  // Nothing is loaded now, or another model first.
+  if (parts_.admission->holds() || parts_.admission->waiting() > 0) {
     reach.largest = 0;
     reach.binding = capacity::Binding::live_memory;
   }

@@ -38,6 +38,49 @@ TEST_F(GpuStart, AHotGpuIsWaitedForBeforeTheSpawn) {
   EXPECT_TRUE(*answer && **answer);
 }
 
+TEST_F(GpuStart, AStartSaysThatItWaitsForTheGpu) {
+  celsius = 90;
+  make();
+  ask_ready();
+  EXPECT_EQ(engine->status().waiting, "waiting for the GPU");
+  celsius = 60;
+  advance(Millis(20'000));
+  EXPECT_EQ(engine->status().waiting, "");
+}
+
+TEST_F(GpuStart, ARequestWaitsForTheGpuAsLongAsItMay) {
+  celsius = 90;
+  make();
+  terms.wait_limit = Millis(10'000);
+  auto client = ask();
+  advance(Millis(12'000));
+  read(client);
+  EXPECT_EQ(client.failure(), "engine-busy");
+}
+
+TEST_F(GpuStart, AnImageWaitsForAProcessThatIsKilledAndNotYetGone) {
+  make();
+  ask_ready();
+  become_ready();
+  auto died = launcher->workers.back();
+  died->dies_on_kill = false;
+  died->hang_up();
+  settle();
+  advance(kExitWait);
+  EXPECT_EQ(engine->status().state, engine::State::stopped);
+  std::unique_ptr<engine::Arbiter::Hold> image;
+  asio::co_spawn(
+      io, gpu->arbiter().acquire_lease(engine::GpuSlot::image, [] { return true; }),
+      [&](const std::exception_ptr&, engine::EngineResult<std::unique_ptr<engine::Arbiter::Hold>> r) {
+        if (r) image = std::move(*r);
+      });
+  settle();
+  EXPECT_FALSE(image);
+  died->tell({0, SIGKILL});
+  settle();
+  EXPECT_TRUE(image);
+}
+
 TEST_F(GpuStart, TheProcessorIsNotAskedForTheGpusSake) {
   options.backend = engine::Backend::cpu;
   celsius = 90;

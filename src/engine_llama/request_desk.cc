@@ -125,9 +125,16 @@ bool RequestDesk::send_generate(Run& run) {
     return true;
   };
   if (window_ > 0 && run.needs > window_) {
-    if (auto no = hooks_.needs_longer(run)) return refuse(std::move(*no));
-    wait_again(run);  // its place in the queue has just become free
-    return false;
+    auto no = hooks_.needs_longer(run);
+    if (!no) {
+      wait_again(run);  // its place in the queue has just become free
+      return false;
+    }
+    // What was loaded for it fell short. If that is what it asked for, a shorter answer will do.
+    const auto asked = run.request.context.value_or(0);
+    if (!run.too_long || asked > window_) return refuse(std::move(*no));
+    run.needs = asked;
+    run.settles = true;
   }
   if (auto known = check_tokens(run.request); !known) return refuse(std::move(known).error());
   run.told_possible = run.settles ? 0 : hooks_.longest_window();

@@ -116,7 +116,8 @@ void RequestDesk::check_deadlines() {
   std::size_t ahead = open_ ? admitted() : 0;
   for (const auto id : queue_.order(clock_.now())) {
     const auto found = runs_.find(id);
-    if (found == runs_.end()) continue;  // it left with one before it
+    // It left with one before it, or was sent to the worker because that one left.
+    if (found == runs_.end() || found->second->place != Run::Place::waiting) continue;
     const auto run = found->second;
     if (waited(*run, clock_) < limit_of(*run)) {
       ++ahead;

@@ -86,6 +86,7 @@ class Windows : public EngineTest {
   Client wish(std::int64_t context) {
     prompt::GenerateRequest request;
     request.context = context;
+    request.queue = terms;
     request.messages.push_back({prompt::Role::user, {{prompt::ContentPart::Kind::text, "hello"}}});
     return send(std::move(request));
   }
@@ -101,6 +102,43 @@ class Windows : public EngineTest {
     failed.needed_tokens = needed;
     worker().say(protocol::encode(failed));
     settle();
+  }
+  // A load of another model that waits until this one is gone.
+  struct Other {
+    std::unique_ptr<engine::Seat> seat;
+    bool wanted = true;
+  };
+  std::shared_ptr<Other> enter_other() {
+    auto other = std::make_shared<Other>();
+    engine::Holder holder{.key = "llama-cpp:other:0",
+                          .name = "other",
+                          .busy = [] { return false; },
+                          .lane = [] { return std::optional(prompt::Lane::interactive); },
+                          .hits_last_minute = [] { return 0; },
+                          .idle_ms = [] { return std::int64_t{0}; },
+                          .give_way = [](bool) {},
+                          .unload = [] {}};
+    asio::co_spawn(
+        io,
+        [other, holder, admission = admission]() -> asio::awaitable<void> {
+          auto admitted = co_await admission->enter({.holder = holder,
+                                                     .plan =
+                                                         [](const capacity::MachineState& state) {
+                                                           capacity::MemoryPlan plan;
+                                                           plan.slots = 1;
+                                                           plan.bytes.weights = kGiB;
+                                                           plan.decision = capacity::Decision::fits;
+                                                           for (const auto& resident : state.residents)
+                                                             plan.evicts.push_back(resident.key);
+                                                           return plan;
+                                                         },
+                                                     .wanted = [other] { return other->wanted; },
+                                                     .notice = [](const engine::Waiting&) {}});
+          if (admitted) other->seat = std::move(admitted->seat);
+        },
+        asio::detached);
+    settle();
+    return other;
   }
   // The worker was told to stop, and does.
   void stop_worker() {
@@ -315,6 +353,18 @@ TEST_F(Windows, ALongAnswerSettlesForWhatIsLoadedWhenTheLongerWindowIsGone) {
   EXPECT_EQ(again[0].window_possible, 0);
 }
 
+TEST_F(Windows, ALongAnswerSettlesForWhatALoadGotWhenThatIsLessThanWasPlanned) {
+  const auto window = load_short();
+  free = kPlenty;
+  auto client = ask();
+  const auto sent = take();
+  overflow(sent.at(0).id, 10, kNative);
+  stop_worker();
+  load(window);
+  ASSERT_EQ(generates.size(), 1U);
+  EXPECT_EQ(generates[0].window_possible, 0);
+}
+
 TEST_F(Windows, ANeedThatALoadDidNotMeetIsNotTriedAgainAtOnce) {
   const auto window = load_short();
   free = kPlenty;
@@ -355,6 +405,94 @@ TEST_F(Windows, NothingIsStoppedForAWindowWhileMemoryIsShort) {
   EXPECT_FALSE(reloads());
 }
 
+TEST_F(Windows, AReloadIsGivenUpWhenMemoryBecomesShortBeforeIt) {
+  const auto window = load_short();
+  free = kPlenty;
+  auto running = ask();
+  const auto id = take().at(0).id;
+  auto client = wish(window + 1);
+  auto late = ask();
+  admission->hold("memory is short");
+  worker().done(id);
+  settle();
+  EXPECT_FALSE(reloads());
+  EXPECT_EQ(take().size(), 1U) << "what was held back goes on";
+  EXPECT_EQ(error_of(client).error.code, "capacity-denied");
+}
+
+TEST_F(Windows, ChangedFilesWaitUntilMemoryIsNoLongerShort) {
+  load_short();
+  admission->hold("memory is short");
+  engine->refresh();
+  settle();
+  EXPECT_FALSE(reloads());
+  advance_alive(engine::kLongWait);
+  EXPECT_FALSE(reloads());
+  auto client = ask();
+  worker().done(take().at(0).id);
+  settle();
+  EXPECT_FALSE(reloads());
+  admission->hold("");
+  auto later = ask();
+  worker().done(take().at(0).id);
+  settle();
+  EXPECT_TRUE(reloads());
+}
+
+TEST_F(Windows, NothingIsStoppedForAWindowWhileAnotherModelWaitsForMemory) {
+  const auto window = load_short();
+  free = kPlenty;
+  auto running = ask();
+  const auto id = take().at(0).id;
+  auto client = wish(window + 1);
+  auto other = enter_other();
+  worker().done(id);
+  settle();
+  EXPECT_EQ(error_of(client).error.code, "capacity-denied");
+  EXPECT_FALSE(reloads());
+  other->wanted = false;
+  admission->changed();
+  settle();
+}
+
+TEST_F(Windows, AModelThatWasToMakeWayWhileItsProcessDiedWorksAfterItsNextLoad) {
+  load_short();
+  worker().dies_on_kill = false;
+  auto died = launcher->workers.back();
+  died->hang_up();
+  settle();
+  advance(kExitWait);
+  auto other = enter_other();
+  advance(engine::kLeastResidency);
+  auto client = ask();
+  settle();
+  EXPECT_EQ(launches(), loads) << "its memory is not free yet";
+  died->tell({0, SIGKILL});
+  settle();
+  ASSERT_TRUE(other->seat);
+  other->seat.reset();
+  load();
+  EXPECT_EQ(generates.size(), 1U);
+}
+
+TEST_F(Windows, AWaitThatEndsLeavesAloneWhatThatLetsGo) {
+  const auto window = load_short();
+  free = kPlenty;
+  auto running = ask();
+  take();
+  terms.wait_limit = Millis(10'000);
+  auto need = wish(window + 1);
+  auto late = ask();
+  advance_alive(Millis(12'000));
+  EXPECT_EQ(error_of(need).error.code, "engine-busy");
+  const auto sent = take();
+  ASSERT_EQ(sent.size(), 1U) << "nobody needs the reload any more";
+  worker().done(sent[0].id);
+  settle();
+  read(late);
+  EXPECT_TRUE(late.last<engine::Done>());
+}
+
 TEST_F(Windows, AWindowThatMemoryKeptShortIsLoadedAgainWhenThereIsMore) {
   const auto window = load_short();
   EXPECT_EQ(engine->status().stale, "");
@@ -368,6 +506,27 @@ TEST_F(Windows, AWindowThatMemoryKeptShortIsLoadedAgainWhenThereIsMore) {
   EXPECT_EQ(engine->status().stale, "");
   EXPECT_FALSE(engine->status().below_floor);
   EXPECT_GT(kNative, window);
+}
+
+TEST_F(Windows, AShortWindowThatALoadDidNotMakeLongerIsGivenTime) {
+  options.idle_timeout = Millis(0);
+  load_short();
+  free = kPlenty;
+  advance_alive(engine::kLeastResidency);
+  auto client = ask();
+  free = kShort;  // somebody else took it
+  stop_worker();
+  load();
+  worker().done(generates.at(0).id);
+  free = kPlenty;
+  loads = launches();
+  advance_alive(kGrowPause - Millis(2'000));
+  auto next = ask();
+  EXPECT_FALSE(reloads());
+  worker().done(take().at(0).id);
+  advance_alive(Millis(2'000));
+  auto later = ask();
+  EXPECT_TRUE(reloads());
 }
 
 TEST_F(Windows, AShortWindowOfABusyEngineStays) {
@@ -432,6 +591,24 @@ TEST_F(Windows, AModelThatIsNeverIdleIsExchangedAllTheSame) {
   stop_worker();
   load();
   EXPECT_EQ(generates.size(), 1U);
+}
+
+TEST_F(Windows, RequestsDoNotPutOffTheNewFiles) {
+  load_short();
+  auto running = ask();
+  const auto id = take().at(0).id;
+  worker().started(id);
+  models->facts.stamp.mtime_ns += 1;
+  advance_alive(kFilesEvery);
+  std::vector<Client> others;
+  for (Millis past{0}; past < engine::kLongWait; past += Millis(10'000)) {
+    others.push_back(ask());
+    for (const auto& sent : take()) worker().done(sent.id);
+    advance_alive(Millis(10'000));
+  }
+  auto late = ask();
+  EXPECT_TRUE(take().empty());
+  EXPECT_THAT(engine->status().waiting, HasSubstr("new files"));
 }
 
 TEST_F(Windows, AFileThatChangedOnTheDiskIsNoticedByTheNextRequest) {
