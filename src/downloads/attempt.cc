@@ -11,7 +11,10 @@ Attempt follow(HttpClient& client, const std::string& address, const AccessToken
   auto url = parse_source(address);
   if (!url) return stopped(std::move(url).error(), false);
   bool trusted = !token.value.empty() && url->origin() == token.origin;
+  const std::string home = url->origin();
+  bool at_home = true;
   for (int redirects = 0;; ++redirects) {
+    target.asking(at_home);
     auto got = client.get({.url = *url,
                            .offset = target.offset(),
                            .bearer = trusted ? token.value : std::string(),
@@ -31,6 +34,7 @@ Attempt follow(HttpClient& client, const std::string& address, const AccessToken
     if (!next) return stopped(std::move(next).error(), false);
     // Once another host came into play the token is not shown again, wherever the chain leads.
     trusted = trusted && next->origin() == token.origin;
+    at_home = at_home && next->origin() == home;
     url = std::move(next);
   }
 }

@@ -36,6 +36,8 @@ class Target : public HttpSink {
   virtual Bytes offset() const = 0;
   virtual Bytes length() const { return 0; }
   virtual std::string unless_etag() const { return {}; }
+  // Before each request: whether only the first host was asked so far, this request included.
+  virtual void asking(bool /*at_home*/) {}
   // The answer ended, or broke off with `broken`.
   virtual Attempt finish(std::optional<Error> broken) = 0;
 

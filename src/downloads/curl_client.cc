@@ -248,6 +248,7 @@ Result<> CurlClient::get(const HttpGet& request, HttpSink& sink, const Cancellat
   const std::unique_ptr<CURL, std::function<void(CURL*)>> added(
       easy.get(), [&](CURL* handle) { curl_multi_remove_handle(multi.get(), handle); });
 
+  const MonotonicTime begin = clock_.now();
   for (int running = 1; true;) {
     const CURLMcode status = curl_multi_perform(multi.get(), &running);
     if (status != CURLM_OK) return network_error("network_error", curl_multi_strerror(status));
@@ -256,6 +257,10 @@ Result<> CurlClient::get(const HttpGet& request, HttpSink& sink, const Cancellat
     if (clock_.now() - exchange.last_byte >= options_.stall)
       return network_error("stalled", fmt::format("{} sent nothing for {} s", request.url.host,
                                                   options_.stall.count() / 1000));
+    // Bytes that trickle in are no stall, of the head neither.
+    if (request.limit > Millis(0) && clock_.now() - begin >= request.limit)
+      return network_error("timed_out", fmt::format("the answer of {} was not complete after {} s",
+                                                    request.url.host, request.limit.count() / 1'000));
     curl_multi_poll(multi.get(), nullptr, 0, kPollMs, nullptr);
   }
   if (exchange.error) return std::unexpected(std::move(*exchange.error));

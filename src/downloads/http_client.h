@@ -21,6 +21,7 @@ struct HttpGet {
   std::string bearer;       // "" = no Authorization
   Bytes length = 0;         // > 0: only so many bytes are asked for; a server may send more
   std::string unless_etag;  // not empty: where the file still has this one, 304 and no body is asked for
+  Millis limit{0};          // > 0: head and body are complete by then, or it is timed_out
 };
 
 class HttpSink {

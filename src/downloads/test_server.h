@@ -77,6 +77,7 @@ struct Reply {
   std::string body;
   std::optional<Bytes> promised;     // Content-Length, when it is not the body's
   bool chunked = false;              // no Content-Length; the end of the connection ends the body
+  std::function<void()> in_head;     // before one more line of the head, until the client goes away
   std::function<void()> after_body;  // again and again until the client goes away
 };
 
@@ -183,12 +184,21 @@ class TestServer {
     for (const auto& [name, value] : reply.headers) head += fmt::format("{}: {}\r\n", name, value);
     if (!reply.chunked)
       head += fmt::format("Content-Length: {}\r\n", reply.promised.value_or(reply.body.size()));
-    head += "\r\n";
     boost::system::error_code error;
+    pollfd gone{socket.native_handle(), POLLIN | POLLRDHUP, 0};
+    if (reply.in_head) {
+      do {
+        reply.in_head();
+        head += "X-More: 1\r\n";
+        boost::asio::write(socket, boost::asio::buffer(head), error);
+        head.clear();
+      } while (!error && ::poll(&gone, 1, 5) == 0);
+      return;
+    }
+    head += "\r\n";
     boost::asio::write(socket, boost::asio::buffer(head), error);
     boost::asio::write(socket, boost::asio::buffer(reply.body), error);
     if (reply.after_body) {
-      pollfd gone{socket.native_handle(), POLLIN | POLLRDHUP, 0};
       do reply.after_body();
       while (::poll(&gone, 1, 5) == 0);
     }

@@ -17,7 +17,9 @@ class TimedClient final : public HttpClient {
 
   Result<> get(const HttpGet& request, HttpSink& sink, const Cancellation& cancellation) override {
     TimedSink timed(sink, clock_, limit_);
-    return client_.get(request, timed, cancellation);
+    HttpGet limited = request;
+    limited.limit = limit_;
+    return client_.get(limited, timed, cancellation);
   }
 
  private:

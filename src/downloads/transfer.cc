@@ -25,9 +25,12 @@ class FileTarget final : public Target, public xet::FileSink {
   Bytes offset() const override { return file_.size(); }
   Bytes high_water() const { return high_water_; }
 
+  void asking(bool at_home) override { at_home_ = at_home; }
   bool on_head(const ResponseHead& head) override {
     status_ = head.status;
-    if (const auto access = link_target(head.link, "xet-auth"); !head.xet_hash.empty() && !access.empty())
+    // Only the hub itself may say where its storage is: who asks there shows the token.
+    if (const auto access = link_target(head.link, "xet-auth");
+        at_home_ && !head.xet_hash.empty() && !access.empty())
       stored_ = xet::StoredFile{request_.url, access, head.xet_hash};
     return Target::on_head(head);
   }
@@ -149,6 +152,7 @@ class FileTarget final : public Target, public xet::FileSink {
   std::optional<Bytes> total_;
   std::optional<Error> problem_;  // with the disk or the size, found between head and body
   Bytes high_water_ = 0;
+  bool at_home_ = true;                    // no other host was asked yet
   int status_ = 0;                         // of the last answer
   std::optional<xet::StoredFile> stored_;  // as the hub's redirect said
 };

@@ -6,6 +6,7 @@
 
 #include "base/test_folder.h"
 #include "downloads/test_server.h"
+#include "downloads/timed_client.h"
 
 namespace gezel::downloads {
 namespace {
@@ -383,6 +384,18 @@ TEST_F(Transfer, ABodyWithoutEndIsLeftWhenTheFileIsComplete) {
     EXPECT_EQ(on_disk(), std::string(3000, 'x'));
     EXPECT_EQ(endless.pieces, there > 0 ? 2 : 3);
   }
+}
+
+TEST_F(Transfer, AHeadThatTricklesInIsNotWaitedForLongerThanTheAnswerMayTake) {
+  TestServer server([&](const ServedRequest&) {
+    Reply out;
+    out.in_head = [&] { clock.advance(Millis(1'000)); };
+    return out;
+  });
+  TimedClient timed(client, clock, Millis(5'000));
+  const auto got = Transfers(timed, waiter, entropy).fetch_text(server.url(), 100, {}, cancellation);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, "timed_out");
 }
 
 }  // namespace

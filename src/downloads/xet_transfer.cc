@@ -74,7 +74,8 @@ class Download {
 
   Result<> run(const StoredFile& file, const AccessToken& token) {
     GEZEL_TRY(const Url access_url, resolve_redirect(hub_, file.access_url));
-    const bool trusted = !token.value.empty() && access_url.origin() == token.origin;
+    const bool trusted =
+        !token.value.empty() && hub_.origin() == token.origin && access_url.origin() == token.origin;
     GEZEL_TRY(const std::string access_text,
               get_text(client_, access_url, trusted ? token.value : std::string(), false, cancellation_));
     GEZEL_TRY(const Access access, parse_access(access_text));

@@ -49,10 +49,12 @@ class Stored : public ::testing::Test {
       out.status = odd->second.first;
       return out;
     }
-    if (request.target == "/m.gguf") {
+    if (request.target == "/m.gguf" && !first_to.empty()) {
+      out = redirect_to(first_to);
+    } else if (request.target == "/m.gguf" || request.target == "/odd") {
       out = redirect_to(plain_works ? "/whole" : "/refused");
       out.headers.emplace_back("X-Xet-Hash", kHash);
-      out.headers.emplace_back("Link", R"(</access>; rel="xet-auth")");
+      out.headers.emplace_back("Link", fmt::format(R"(<{}>; rel="xet-auth")", server.url("/access")));
     } else if (request.target == "/whole") {
       return serve(content, request);
     } else if (request.target == "/refused") {
@@ -91,6 +93,7 @@ class Stored : public ::testing::Test {
   std::string first, second, content;
   std::size_t first_end = 0, last_length = 104;
   bool plain_works = false;
+  std::string first_to;                             // where the file's own address leads first
   std::map<std::string, std::pair<int, int>> fail;  // target -> status, so many times
   TestFolder folder;
   const fs::path partial = folder.path() / "m.gguf.partial";
@@ -210,6 +213,39 @@ TEST_F(Stored, NoAddressOfASecureHubLeadsToThisMachine) {
   ASSERT_FALSE(got);
   EXPECT_EQ(got.error().code, "bad_url");
   EXPECT_THAT(asked(), IsEmpty());
+}
+
+TEST_F(Stored, AnotherHostOfTheChainDoesNotSayWhereTheStorageIs) {
+  first_to = server.url("/odd", "localhost");
+  EXPECT_EQ(fetch({parse_url(server.url())->origin(), "mine"}).error().code, "gated_or_denied");
+  EXPECT_THAT(asked(), ElementsAre("/m.gguf", "/odd", "/refused"));
+}
+
+TEST_F(Stored, AFileThatTheHubMovedComesInPartsAsWell) {
+  first_to = "/odd";
+  ASSERT_TRUE(fetch());
+  EXPECT_EQ(on_disk(), content);
+}
+
+TEST_F(Stored, AHubThatIsNotTheTokensDoesNotAimIt) {
+  class Sink final : public xet::FileSink {
+   public:
+    Bytes have() const override { return bytes_; }
+    Result<> begin(Bytes) override { return {}; }
+    Result<> write(std::string_view data) override {
+      bytes_ += data.size();
+      return {};
+    }
+
+   private:
+    Bytes bytes_ = 0;
+  } sink;
+  ASSERT_TRUE(xet::fetch_stored(
+      client, waiter,
+      {.hub = server.url("/m.gguf", "localhost"), .access_url = server.url("/access"), .hash = kHash},
+      {parse_url(server.url())->origin(), "mine"}, sink, cancellation));
+  EXPECT_EQ(server.requests().front().target, "/access");
+  EXPECT_EQ(server.requests().front().authorization, "");
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ bool is_folder(const fs::path& path) {
 
 class Discovery {
  public:
-  Discovery(const CatalogMatch& match, std::stop_token stop) : match_(match), stop_(std::move(stop)) {}
+  Discovery(const CatalogMatch& match, std::size_t max_folders, std::stop_token stop)
+      : match_(match), max_folders_(max_folders), stop_(std::move(stop)) {}
 
   void hub(const fs::path& root) {
     begin("huggingface", root);
@@ -120,7 +121,8 @@ class Discovery {
 
   // The models of a folder and, `depth` levels down, of those in it.
   void folder(const fs::path& path, int depth) {
-    if (stop_.stop_requested()) return;
+    if (stop_.stop_requested() || seen_folders_.size() >= max_folders_ || out_.size() >= kMaxDiscovered)
+      return;
     std::error_code error;
     const fs::path real = fs::canonical(path, error);
     // Links may lead round in circles.
@@ -243,6 +245,7 @@ class Discovery {
   }
 
   const CatalogMatch& match_;
+  const std::size_t max_folders_;
   const std::stop_token stop_;
   std::string source_;
   fs::path real_root_;
@@ -306,7 +309,7 @@ CatalogMatch match_catalog(std::vector<catalog::Resolved> items) {
 
 std::vector<DiscoveredModel> discover(const DiscoveryRoots& roots, const CatalogMatch& match,
                                       std::stop_token stop) {
-  Discovery discovery(match, std::move(stop));
+  Discovery discovery(match, roots.max_folders, std::move(stop));
   if (!roots.hub.empty()) discovery.hub(roots.hub);
   if (!roots.llama_cache.empty()) discovery.tree("llama.cpp", roots.llama_cache, 0);
   for (const auto& root : roots.lm_studio) discovery.tree("lm-studio", root, 2);

@@ -19,14 +19,16 @@ namespace gezel::models {
 
 inline constexpr std::size_t kMaxDiscovered = 4096;
 inline constexpr int kMaxDiscoveryDepth = 6;
+inline constexpr std::size_t kMaxDiscoveryFolders = 65536;  // of one root
 
 // "" = not looked at.
 struct DiscoveryRoots {
-  fs::path hub;                        // cache of the hub's own tools
-  fs::path llama_cache;                // flat
-  std::vector<fs::path> lm_studio;     // <publisher>/<repository>/
-  fs::path ollama;                     // manifests/ and blobs/
-  std::vector<fs::path> user_folders;  // modelDirs of the configuration
+  fs::path hub;                                    // cache of the hub's own tools
+  fs::path llama_cache;                            // flat
+  std::vector<fs::path> lm_studio;                 // <publisher>/<repository>/
+  fs::path ollama;                                 // manifests/ and blobs/
+  std::vector<fs::path> user_folders;              // modelDirs of the configuration
+  std::size_t max_folders = kMaxDiscoveryFolders;  // looked into, of each of these
 };
 
 // Where those programs keep them. `variable` reads the environment for the composition root; "" = not set.

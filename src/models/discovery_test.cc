@@ -192,5 +192,11 @@ TEST(DiscoveryRootsTest, FollowTheVariablesInOrder) {
   EXPECT_EQ(discovery_roots(variable, "/h", RootSystem::windows, {}).llama_cache, "");
 }
 
+TEST_F(Discover, NoMoreFoldersAreLookedIntoThanTheLimitSays) {
+  for (const char* name : {"a/a.gguf", "b/b.gguf", "c/c.gguf"}) folder.write(name, tiny_model());
+  const auto rows = discover({.user_folders = {folder.path()}, .max_folders = 3});
+  EXPECT_THAT(ids(rows), ElementsAre("local-a", "local-b")) << "the root is one of them";
+}
+
 }  // namespace
 }  // namespace gezel::models

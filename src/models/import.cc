@@ -108,6 +108,7 @@ class Importer {
     std::optional<ModelStore::Doomed> doomed;
     {
       const std::lock_guard lock(store_.mutex_);
+      store_.open_before_publish(staging.folder(), id_);
       GEZEL_TRY(fs::path old, staging.publish(store_.entropy_));
       doomed.emplace(store_, std::vector{std::move(old)});
     }

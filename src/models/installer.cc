@@ -93,22 +93,15 @@ class Install {
   // The copy that is there may have files of the new one. A model that came from elsewhere is not replaced by
   // one that only happens to get the same id.
   Result<> look_at_installed() {
-    auto found = store_.find(plan_.id);
-    if (!found) return look_at_unusable(found.error());
-    GEZEL_CHECK(check_owner(*found, plan_));
-    current_ = std::move(*found);
-    return {};
-  }
-
-  // What cannot be used now may be so for a while only: a file on a disk that is not there, too many open
-  // files. Its manifest still says whose it is, and which files are good.
-  Result<> look_at_unusable(const Error& reason) {
+    // Only our own store is asked: the machine's model may be copied, whatever state it is in. What cannot be
+    // used now may be so for a while only: a file on a disk that is not there, too many open files. Its
+    // manifest still says whose it is, and which files are good.
     if (auto recorded = store_.recorded(plan_.id)) {
       GEZEL_CHECK(check_owner(recorded->model, plan_));
       current_ = std::move(recorded->model);
       return {};
     }
-    return check_odd_manifest(store_.root() / plan_.id / kManifestName, reason, plan_);
+    return check_odd_manifest(store_.root() / plan_.id / kManifestName, plan_);
   }
 
   // The installed file that is what the plan asks for; nothing is read for it.

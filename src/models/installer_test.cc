@@ -456,5 +456,55 @@ TEST_F(Installer, Case38TheFingerprintIsRecordedAndTheVersionStays) {
   EXPECT_EQ(string_or(manifest_of(), "catalogVersion"), "1.0.0");
 }
 
+TEST_F(Installer, ARepairFetchesARefusedFileThoughItLooksUnchanged) {
+  const auto plan = plan_for(files, server.url(""));
+  ASSERT_TRUE(run(plan));
+  const fs::path file = store.root() / "model-q4" / "m.gguf";
+  const auto time = fs::last_write_time(file);
+  {
+    std::fstream damage(file, std::ios::binary | std::ios::in | std::ios::out);
+    damage.seekp(-1, std::ios::end);
+    damage.put(static_cast<char>(files["m.gguf"].back() ^ 1));
+  }
+  fs::last_write_time(file, time);
+  ASSERT_FALSE(store.verify(*store.find("model-q4")));
+  ASSERT_TRUE(run(plan));
+  EXPECT_THAT(asked(), ElementsAre("m.gguf", "m.gguf"));
+  EXPECT_EQ(read_file(file).value(), files["m.gguf"]);
+}
+
+TEST_F(Installer, TheMachinesModelDoesNotStandInTheWayOfACopyOfOnesOwn) {
+  for (const bool damaged : {false, true}) {
+    TestFolder machine, service, mine, elsewhere;
+    ModelStore owner(service.path(), clock, entropy, "llama-cpp", {.folder = machine.path(), .own = true});
+    const auto supplied = owner.import(
+        {.path = elsewhere.write("x.gguf", tiny_model()).string(), .mode = "copy", .id = "model-q4"});
+    ASSERT_TRUE(supplied);
+    if (damaged) std::ofstream(supplied->weights, std::ios::app | std::ios::binary) << "x";
+    ModelStore user(mine.path(), clock, entropy, "llama-cpp", {.folder = machine.path()});
+    EXPECT_EQ(
+        code(install(user, transfers, clock, plan_for(files, server.url("")), {}, observer, cancellation)),
+        "")
+        << damaged;
+    ASSERT_TRUE(user.find("model-q4")) << damaged;
+    EXPECT_FALSE(user.find("model-q4")->read_only) << damaged;
+  }
+}
+
+TEST_F(Installer, AModelOfTheMachineIsOpenToAllAsSoonAsItIsThere) {
+  TestFolder machine;
+  ModelStore owner(home.path(), clock, entropy, "llama-cpp", {.folder = machine.path(), .own = true});
+  std::vector<fs::perms> modes;
+  const InstallOptions options{.at_step = [&](std::string_view step) {
+    if (step != "published") return;
+    const fs::path folder = owner.root() / "model-q4";
+    for (const auto& path : {folder, folder / "m.gguf", folder / kManifestName})
+      modes.push_back(fs::status(path).permissions());
+  }};
+  ASSERT_TRUE(
+      install(owner, transfers, clock, plan_for(files, server.url("")), options, observer, cancellation));
+  EXPECT_THAT(modes, ElementsAre(fs::perms(0755), fs::perms(0644), fs::perms(0644)));
+}
+
 }  // namespace
 }  // namespace gezel::models

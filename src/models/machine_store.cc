@@ -56,14 +56,23 @@ MachineStore machine_store(std::string_view folder, std::string_view system_scop
 void ModelStore::open_to_all(const std::string& id) const {
   if (!own_machine_) return;
   // Nobody gets to it through folders that are closed; nothing in them but models is opened.
-  for (const fs::path& way : {root_.parent_path(), root_}) {
-    std::error_code ignored;
-    fs::permissions(way, kFolderForAll, ignored);
-  }
-  if (const auto opened = open_folder(root_ / id); !opened) {
+  std::error_code ignored;
+  for (const fs::path& way : {root_.parent_path(), root_}) fs::permissions(way, kFolderForAll, ignored);
+  // One that we made ourselves is closed; what else is in it is nobody's business.
+  fs::permissions(home_, fs::perms::group_exec | fs::perms::others_exec, fs::perm_options::add, ignored);
+  open_before_publish(root_ / id, id);
+}
+
+void ModelStore::open_before_publish(const fs::path& folder, const std::string& id) const {
+  if (!own_machine_) return;
+  if (const auto opened = open_folder(folder); !opened) {
     log_warn("others on this machine cannot use a model",
              {{"model", id}, {"reason", opened.error().message}});
   }
+}
+
+unsigned ModelStore::manifest_mode() const {
+  return own_machine_ ? kFileForAll : 0600;
 }
 
 bool ModelStore::verify_machine_models(const std::function<bool(Bytes)>& progress) {
@@ -96,6 +105,7 @@ std::vector<std::string> ModelStore::move_in_private_models(const std::function<
       stays(errno_error("create the machine's store", error.value()));
       continue;
     }
+    open_before_publish(before.root_ / model.id, model.id);
     fs::rename(before.root_ / model.id, root_ / model.id, error);
     if (error) {
       stays(errno_error(fmt::format("rename {}", (before.root_ / model.id).string()), error.value()));

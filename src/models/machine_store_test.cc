@@ -115,5 +115,30 @@ TEST_F(MachineModels, APathThatIsNotAbsoluteCountsAsNone) {
   EXPECT_FALSE(machine_store("/srv/gezel", "").own);
 }
 
+TEST_F(MachineModels, AFolderThatTheServiceMakesLetsOthersThrough) {
+  const fs::path made = machine.path() / "made";
+  ModelStore store(home.path(), clock, entropy, "llama-cpp", {.folder = made, .own = true});
+  ASSERT_TRUE(
+      store.import({.path = files.write("m.gguf", tiny_model()).string(), .mode = "copy", .id = "m"}));
+  constexpr auto kThrough = fs::perms::group_exec | fs::perms::others_exec;
+  EXPECT_EQ(fs::status(made).permissions() & kThrough, kThrough);
+}
+
+TEST_F(MachineModels, WhatAnInterruptedPublishLeftClosedIsOpenedAtTheNextStart) {
+  publish("m");
+  fs::permissions(folder("m"), fs::perms::owner_all);
+  owner().recover();
+  EXPECT_EQ(fs::status(folder("m")).permissions(), fs::perms(0755));
+}
+
+TEST_F(MachineModels, LookingForOneThatNobodyReadCanBeStopped) {
+  publish("m");
+  auto store = user();
+  EXPECT_EQ(error_code(store.find("m", [](Bytes) { return false; })), "cancelled");
+  EXPECT_TRUE(store.inventory().machine_unread);
+  EXPECT_TRUE(store.find("m", [](Bytes) { return true; }));
+  EXPECT_FALSE(store.inventory().machine_unread);
+}
+
 }  // namespace
 }  // namespace gezel::models

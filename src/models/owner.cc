@@ -35,9 +35,11 @@ Result<> check_owner(const InstalledModel& installed, const InstallPlan& plan) {
               "id");
 }
 
-Result<> check_odd_manifest(const fs::path& manifest, const Error& reason, const InstallPlan& plan) {
+Result<> check_odd_manifest(const fs::path& manifest, const InstallPlan& plan) {
   const auto text = read_file(manifest, kMaxManifestBytes);
-  if (!text && text.error().kind == ErrorKind::not_found && reason.code == "model_not_found") return {};
+  std::error_code ignored;
+  const bool absent = !fs::exists(fs::symlink_status(manifest, ignored));  // a link to nowhere is there
+  if (!text && text.error().kind == ErrorKind::not_found && absent) return {};
   const auto parsed = text ? parse_json(*text) : Result<json::value>(std::unexpected(text.error()));
   if (!parsed || !parsed->is_object()) {
     return fail(

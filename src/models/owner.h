@@ -16,8 +16,8 @@ bool has_files_of(const InstalledModel& model, const InstallPlan& plan);
 
 // Whether the plan may replace what is installed under its id. Error `model_exists`.
 Result<> check_owner(const InstalledModel& installed, const InstallPlan& plan);
-// The same where the manifest is no complete one; `reason` is why the model is unusable. One that does not
-// say whose it is may be an import's.
-Result<> check_odd_manifest(const fs::path& manifest, const Error& reason, const InstallPlan& plan);
+// The same where the manifest is no complete one; without one nothing is installed. One that does not say
+// whose it is may be an import's.
+Result<> check_odd_manifest(const fs::path& manifest, const InstallPlan& plan);
 
 }  // namespace gezel::models

@@ -110,7 +110,8 @@ Result<InstalledModel> SharedModels::promised(const std::string& id) const {
   if (model.source == "external") return invalid(id, "it refers to files elsewhere");
   if (model.sha256.empty()) return invalid(id, "its manifest has no fileSha256");
   const auto present = payload_in(folder);
-  if (!present) return invalid(id, present.error().message);
+  if (!present && present.error().code == "model-invalid") return invalid(id, present.error().message);
+  if (!present) return std::unexpected(present.error());
   std::vector<std::string> expected;
   for (const auto& [name, digest] : model.sha256) expected.push_back(name);
   if (*present != expected) return invalid(id, "its files are not those that its manifest lists");
@@ -194,6 +195,9 @@ Result<InstalledModel> SharedModels::find(std::string_view id, const std::functi
   verified_.notify_all();
   if (news)
     log_warn("a model of this machine is not offered", {{"model", name}, {"reason", model.error().message}});
+  // What the system says names paths of the machine, which are for its log and not for clients.
+  if (!model && model.error().kind != ErrorKind::cancelled && model.error().code != "model-invalid")
+    return invalid(name, "its files cannot be read by this user; ask who looks after this machine");
   return model;
 }
 
@@ -209,7 +213,7 @@ std::vector<std::string> SharedModels::ids() const {
   return out;
 }
 
-std::vector<InstalledModel> SharedModels::known() {
+std::vector<InstalledModel> SharedModels::known(bool* unread) {
   std::vector<InstalledModel> out;
   for (const auto& id : ids()) {
     auto model = promised(id);
@@ -225,6 +229,7 @@ std::vector<InstalledModel> SharedModels::known() {
       }
       model->size_bytes += stamp->size;
       const auto known = recall(id, file, {digest, *stamp, *device});
+      if (unread != nullptr && !known) *unread = true;
       all = all && known && known->has_value();
     }
     if (all) out.push_back(std::move(*model));

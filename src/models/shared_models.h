@@ -30,7 +30,8 @@ class SharedModels {
   // `progress` may return false to stop reading; what is not read by then is left out.
   std::vector<InstalledModel> list(const std::function<bool(Bytes)>& progress = {});
   // Those of them that are known without reading a file: what a listing may wait for.
-  std::vector<InstalledModel> known();
+  // `unread` becomes true when there is one that nobody read yet as it is now.
+  std::vector<InstalledModel> known(bool* unread = nullptr);
   // Errors: `model_not_found`, `model-invalid` with what is wrong, `cancelled`. Callers that ask for one
   // model at the same time share one reading.
   Result<InstalledModel> find(std::string_view id, const std::function<bool(Bytes)>& progress = {});

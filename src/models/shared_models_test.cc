@@ -93,5 +93,17 @@ TEST_F(Shared, Case43WhatTheMachineSuppliesIsNotDeleted) {
   EXPECT_FALSE(shared.supplies("../m"));
 }
 
+TEST_F(Shared, WhatCannotBeReadIsToldWithoutItsPath) {
+  SharedModels shared(store.root(), mine.path() / "memory.json");
+  const auto found = [&] {
+    const testing::NoNewFiles none;
+    return shared.find("m");
+  }();
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, "model-invalid");
+  EXPECT_THAT(found.error().message, HasSubstr("cannot be read by this user"));
+  EXPECT_THAT(found.error().message, ::testing::Not(HasSubstr(store.root().string())));
+}
+
 }  // namespace
 }  // namespace gezel::models

@@ -193,7 +193,7 @@ Inventory ModelStore::inventory() const {
     }
   }
   if (shared_) {
-    for (auto& model : shared_->known()) {
+    for (auto& model : shared_->known(&out.machine_unread)) {
       const bool own =
           std::ranges::any_of(out.installed, [&](const auto& each) { return each.id == model.id; });
       if (!own) out.installed.push_back(std::move(model));
@@ -215,13 +215,14 @@ std::vector<std::string> ModelStore::near_misses(std::string_view id) const {
   return most_similar(id, all);
 }
 
-Result<InstalledModel> ModelStore::find(std::string_view id) const {
+Result<InstalledModel> ModelStore::find(std::string_view id,
+                                        const std::function<bool(Bytes)>& progress) const {
   std::error_code ignored;
   const std::string wanted(id);
   // A copy of our own counts more; one that cannot be used does not hide the machine's.
   const bool machine = shared_ && shared_->supplies(id);
   if (machine && !fs::exists(fs::symlink_status(root_ / wanted / kManifestName, ignored)))
-    return shared_->find(id);
+    return shared_->find(id, progress);
   if (!is_store_safe_id(id) || !fs::exists(fs::symlink_status(root_ / wanted / kManifestName, ignored))) {
     std::string message = fmt::format("the model \"{}\" is not installed", id.substr(0, 200));
     const auto near = near_misses(id);
@@ -229,7 +230,7 @@ Result<InstalledModel> ModelStore::find(std::string_view id) const {
     return fail(ErrorKind::not_found, "model_not_found", std::move(message), "model");
   }
   auto manifest = load(wanted);
-  if (!manifest && machine) return shared_->find(id);
+  if (!manifest && machine) return shared_->find(id, progress);
   if (!manifest) return model_invalid(id, manifest.error().public_reason);
   return std::move(manifest->model);
 }
@@ -244,6 +245,8 @@ std::optional<ModelStore::Recorded> ModelStore::recorded(std::string_view id) co
   if (!text) return std::nullopt;
   auto manifest = parse_manifest(*text, folder);
   if (!manifest) return std::nullopt;
+  // Of a refused model no digest says what a file is: the one on record is just what it is not.
+  if (manifest->refused) manifest->model.sha256.clear();
   return Recorded{std::move(manifest->model), false};
 }
 
@@ -294,7 +297,7 @@ Result<> ModelStore::verify(const InstalledModel& model, const std::function<boo
   } else {
     record_digests(manifest.members, is_external(model), model.files, after, sha256);
   }
-  GEZEL_CHECK(write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n"));
+  GEZEL_CHECK(write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n", manifest_mode()));
   open_to_all(model.id);
   if (refusal) return model_invalid(model.id, refusal_text(*refusal, false));
   return {};
@@ -305,6 +308,10 @@ void ModelStore::recover() {
   {
     const std::lock_guard lock(mutex_);
     doomed.emplace(*this, recover_publishes(home_, root_, importing_, entropy_));
+    // An end between publish and opening, of an older version, must not leave one closed for good.
+    if (own_machine_) {
+      for (const std::string& id : ids()) open_to_all(id);
+    }
   }
   doomed->remove();
 }

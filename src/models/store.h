@@ -73,6 +73,7 @@ struct Inventory {
   std::vector<InstalledModel> installed;        // sorted by name
   std::vector<UnrecognizedModel> unrecognized;  // largest first
   std::vector<IncompleteModel> incomplete;      // largest first
+  bool machine_unread = false;  // the machine has a model that verify_machine_models() has to read first
 };
 
 struct ImportRequest {
@@ -144,9 +145,10 @@ class ModelStore {
   Inventory inventory() const;
   // By exact id. Errors: `model_not_found` (with near misses in the message), `model-invalid` (manifest or
   // files unusable: says which and why, by file name; a reference's missing file too).
-  Result<InstalledModel> find(std::string_view id) const;
+  // `cancelled`, when `progress` said false: a model of the machine that nobody read yet is read for it.
+  Result<InstalledModel> find(std::string_view id, const std::function<bool(Bytes)>& progress = {}) const;
   // What the manifest says, also of a model whose files are missing or refused: then `files_good` is false.
-  // Nothing when it cannot be read.
+  // Of a refused one no digest is told. Nothing when it cannot be read.
   struct Recorded {
     InstalledModel model;
     bool files_good = true;
@@ -236,6 +238,10 @@ class ModelStore {
   bool is_installing(std::string_view id) const;  // mutex_ is held
   // Of the machine's service: others must be able to read a published model. Never fails: it works for us.
   void open_to_all(const std::string& id) const;
+  // The same for the complete folder of a model that is not published yet, so that none is ever published
+  // closed. Where it lies nobody else gets to it.
+  void open_before_publish(const fs::path& folder, const std::string& id) const;
+  unsigned manifest_mode() const;
   friend class Importer;
   friend class InstallSlot;
 

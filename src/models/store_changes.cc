@@ -98,6 +98,7 @@ Result<> ModelStore::publish_install(const InstallSlot& slot, const StepHook& at
   std::optional<Doomed> doomed;
   {
     const std::lock_guard lock(mutex_);
+    open_before_publish(staging(slot), slot.id());
     GEZEL_TRY(fs::path old, publish_folder(home_, root_, staging(slot), slot.id(), entropy_, at_step));
     open_to_all(slot.id());
     doomed.emplace(*this, std::vector{std::move(old)});
@@ -227,7 +228,7 @@ Result<> ModelStore::record_fingerprint(std::string_view id, const std::string& 
   GEZEL_TRY(Manifest manifest, parse_manifest(text, folder));
   if (is_installing(id) || !manifest.model.payload_fingerprint.empty()) return {};
   manifest.members["payloadFingerprint"] = fingerprint;
-  GEZEL_CHECK(write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n"));
+  GEZEL_CHECK(write_file_atomic(folder / kManifestName, to_json(manifest.members) + "\n", manifest_mode()));
   open_to_all(std::string(id));
   return {};
 }

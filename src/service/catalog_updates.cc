@@ -24,6 +24,14 @@ fs::path state_path(const fs::path& home) {
   return home / "catalog-updates.json";
 }
 
+Result<> keep(const fs::path& home, const CatalogUpdateSettings& settings) {
+  return change_config(home, [&](json::object& members) {
+    json::object updates{{"enabled", settings.enabled}};
+    if (!settings.url.empty()) updates["url"] = settings.url;
+    members["catalogUpdates"] = std::move(updates);
+  });
+}
+
 json::object report_json(const models::UpdateReport& report) {
   json::object out{{"outcome", models::to_string(report.outcome)}, {"message", report.message}};
   if (!report.version.empty()) out["contentVersion"] = report.version;
@@ -181,6 +189,7 @@ asio::awaitable<api::ApiResult<json::value>> CatalogUpdates::set(std::optional<b
         "url"));
   }
   const ServiceCore::Busy busy(core);
+  const CatalogUpdateSettings before = settings_;
   const bool changed = next != settings_;
   settings_ = next;
   if (changed) {
@@ -193,16 +202,19 @@ asio::awaitable<api::ApiResult<json::value>> CatalogUpdates::set(std::optional<b
   while (checking_) {
     if (!co_await checked_.wait()) break;
   }
-  const auto kept = co_await on_pool(core->parts_.pool, [home = core->options_.home, next] {
-    if (!next.enabled) {
-      if (auto forgotten = models::forget_updates(home / "catalog-live"); !forgotten) return forgotten;
-    }
-    return change_config(home, [&](json::object& members) {
-      json::object updates{{"enabled", next.enabled}};
-      if (!next.url.empty()) updates["url"] = next.url;
-      members["catalogUpdates"] = std::move(updates);
-    });
-  });
+  const auto kept =
+      co_await on_pool(core->parts_.pool, [home = core->options_.home, next, before]() -> Result<> {
+        GEZEL_CHECK(keep(home, next));
+        if (next.enabled) return {};
+        auto forgotten = models::forget_updates(home / "catalog-live");
+        if (forgotten) return {};
+        if (const auto back = keep(home, before); !back)
+          log_warn("config.json has a setting of catalog updates that does not count yet",
+                   {{"reason", back.error().message}});
+        return forgotten;
+      });
+  // What was not kept does not count, unless somebody set it anew meanwhile.
+  if (!kept && settings_ == next) settings_ = before;
   if (!kept) co_return std::unexpected(api::from_error(kept.error()));
   co_return co_await status();
 }

@@ -156,5 +156,14 @@ TEST_F(CatalogUpdatesService, TheCatalogCanBeLookedInto) {
   EXPECT_EQ(wait(service->catalog("chat-models/aa", "9.0.0")).error().status, 404);
 }
 
+TEST_F(CatalogUpdatesService, AChangeThatCannotBeKeptHasNoEffect) {
+  start();
+  ASSERT_EQ(outcome(), "updated");
+  home.write("config.json", "[");
+  ASSERT_FALSE(wait(service->set_catalog_updates(false, std::nullopt)));
+  EXPECT_TRUE(status().at("enabled").as_bool());
+  EXPECT_EQ(status().at("mode").as_string(), "live");
+}
+
 }  // namespace
 }  // namespace gezel::service

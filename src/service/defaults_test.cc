@@ -166,5 +166,25 @@ TEST_F(DefaultModel, AProviderThatIsNotPartOfThisVersionIsNamed) {
   EXPECT_TRUE(chat("a"));
 }
 
+TEST_F(DefaultModel, AStartLeavesWrongMembersOfTheConfigurationAsTheyAre) {
+  install("a");
+  home.write("config.json", R"({"provider":7,"defaultModel":["a"]})");
+  start();
+  settle();
+  EXPECT_EQ(config().at("provider"), json::value(7));
+  EXPECT_EQ(config().at("defaultModel"), json::value(json::array{"a"}));
+  EXPECT_TRUE(config().at("firstRunCompleted").as_bool());
+}
+
+TEST_F(DefaultModel, AStartKeepsAWrongPinOfTheConfiguration) {
+  install("a");
+  home.write("config.json", R"({"defaultModel":{"llama-cpp":7},"firstRunCompleted":"no"})");
+  start();
+  settle();
+  EXPECT_EQ(config().at("provider").as_string(), "llama-cpp");
+  EXPECT_EQ(config().at("defaultModel").at("llama-cpp"), json::value(7));
+  EXPECT_EQ(config().at("firstRunCompleted").as_string(), "no");
+}
+
 }  // namespace
 }  // namespace gezel::service

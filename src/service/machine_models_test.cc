@@ -64,5 +64,16 @@ TEST_F(MachineService, AsTheMachinesServiceItInstallsThere) {
   EXPECT_TRUE(fs::exists(machine.path() / "models/llama-cpp/old/manifest.json"));
 }
 
+TEST_F(MachineService, OneThatComesWhileItRunsIsNoticed) {
+  options.installs.machine = {.folder = machine.path()};
+  start();
+  settle();
+  publish("late");
+  clock.advance(Millis(2'000));
+  listed();  // asks for a new look
+  settle();
+  EXPECT_THAT(listed(), ElementsAre("llama-cpp:late"));
+}
+
 }  // namespace
 }  // namespace gezel::service

@@ -86,12 +86,16 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   void scan_if_old();
   std::vector<int> own_processes() const;  // this one and its workers
   void verify_soon();
+  void verify_machine_soon();  // only models of the machine that are new
   // Returns when a scan that began after the call is done.
   asio::awaitable<void> refresh();
 
   // Spec 60 section 15: at start, what is settled for the user.
   asio::awaitable<void> settle_pins();
-  asio::awaitable<Result<>> save_pins();
+  // Members of config.json whose value is wrong: somebody meant something else, so only one who asks for it
+  // replaces them.
+  enum class Wrong { keep, replace };
+  asio::awaitable<Result<>> save_pins(Wrong wrong);
   std::vector<models::InstalledChoice> choices() const;  // models that a default may be
   Result<ModelName> pick_default() const;
 
@@ -135,7 +139,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   bool scanning_ = false;
   engine::Wakeup scanned_;
 
-  bool verify_wanted_ = false, verifying_ = false;
+  bool verify_wanted_ = false, verify_machine_wanted_ = false, verifying_ = false;
   // What engines told about models, kept when they are unloaded.
   std::map<std::string, std::string, std::less<>> default_templates_;
   std::map<std::string, Performance, std::less<>> performance_;

@@ -72,22 +72,31 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::pin_default(std::strin
   const models::Pins before = pins_;
   pins_.provider = name->provider;
   pins_.default_model[name->provider] = name->model;
-  if (const auto saved = co_await save_pins(); !saved) {
+  if (const auto saved = co_await save_pins(Wrong::replace); !saved) {
     pins_ = before;
     co_return std::unexpected(api::from_error(saved.error()));
   }
   co_return co_await describe_default();
 }
 
-asio::awaitable<Result<>> ServiceCore::save_pins() {
+asio::awaitable<Result<>> ServiceCore::save_pins(Wrong wrong) {
   const Busy busy(shared_from_this());
-  co_return co_await on_pool(parts_.pool, [home = options_.home, pins = pins_] {
+  co_return co_await on_pool(parts_.pool, [home = options_.home, pins = pins_, wrong] {
     return change_config(home, [&](json::object& members) {
-      members["provider"] = pins.provider;
-      auto* models = members["defaultModel"].if_object();
-      if (models == nullptr) models = &members["defaultModel"].emplace_object();
-      for (const auto& [provider, id] : pins.default_model) (*models)[provider] = id;
-      members["firstRunCompleted"] = true;
+      const auto problems =
+          wrong == Wrong::keep ? parse_config(to_json(members)).problems : std::vector<ConfigProblem>();
+      const auto writable = [&](std::string_view pointer) {
+        return std::ranges::none_of(problems, [&](const auto& each) { return each.pointer == pointer; });
+      };
+      if (writable("/provider")) members["provider"] = pins.provider;
+      if (writable("/defaultModel")) {
+        auto* models = members["defaultModel"].if_object();
+        if (models == nullptr) models = &members["defaultModel"].emplace_object();
+        for (const auto& [provider, id] : pins.default_model) {
+          if (writable("/defaultModel/" + provider)) (*models)[provider] = id;
+        }
+      }
+      if (writable("/firstRunCompleted")) members["firstRunCompleted"] = true;
     });
   });
 }
@@ -122,7 +131,7 @@ asio::awaitable<void> ServiceCore::settle_pins() {
   const bool changed =
       first_run || pins_.default_model != before.default_model || pins_.provider != before.provider;
   if (!changed) co_return;
-  if (const auto saved = co_await save_pins(); !saved)
+  if (const auto saved = co_await save_pins(Wrong::keep); !saved)
     log_warn("the default model is not kept", {{"reason", saved.error().message}});
 }
 

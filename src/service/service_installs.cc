@@ -246,14 +246,16 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(std::string m
     if (auto joined = join(id->backend, id->id)) co_return std::move(*joined);
   }
   const ServiceCore::Busy busy(core);
-  auto wanted = co_await on_pool(core->parts_.pool, [this, model] {
-    return look_up(model, *parts_, core_.store_, false, [this](Backend backend, std::string_view id) {
-      return backend == Backend::llama_cpp && core_.store_.find(id).has_value();
+  auto wanted = co_await on_pool(core->parts_.pool, [this, model, go_on = core->go_on_] {
+    return look_up(model, *parts_, core_.store_, false, [&](Backend backend, std::string_view id) {
+      return backend == Backend::llama_cpp &&
+             core_.store_.find(id, [&](Bytes) { return go_on->load(); }).has_value();
     });
   });
+  // A model of the machine may not have been read to its end, then the answer is about nothing.
+  if (core->stopping_) co_return std::unexpected(api::shutting_down());
   if (!wanted) co_return std::unexpected(install_error(wanted.error()));
   if (wanted->id.backend != Backend::llama_cpp) co_return std::unexpected(unsupported_backend(model));
-  if (core->stopping_) co_return std::unexpected(api::shutting_down());
   if (!wanted->plan) co_return EnsuredModel{catalog::qualified_id(wanted->id.backend, wanted->id.id), ""};
   co_return start_job(std::move(*wanted->plan), false);
 }

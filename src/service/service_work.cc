@@ -132,6 +132,7 @@ asio::awaitable<void> ServiceCore::scan_loop() {
     scanned_at_ = parts_.clock.now();
     scans_done_ = target;
     scanned_.notify();
+    if (inventory_.machine_unread && !stopping_) verify_machine_soon();
   }
   scanning_ = false;
 }
@@ -146,14 +147,20 @@ asio::awaitable<void> ServiceCore::refresh() {
 
 void ServiceCore::verify_soon() {
   verify_wanted_ = true;
+  verify_machine_soon();
+}
+
+void ServiceCore::verify_machine_soon() {
+  verify_machine_wanted_ = true;
   if (std::exchange(verifying_, true)) return;
   spawn_background(verify_loop(), [this] { verifying_ = false; });
 }
 
 // One model after the other: hashing several at once would only make each slower.
 asio::awaitable<void> ServiceCore::verify_loop() {
-  while (std::exchange(verify_wanted_, false)) {
-    const std::vector<models::InstalledModel> all = inventory_.installed;
+  while (std::exchange(verify_machine_wanted_, false)) {
+    std::vector<models::InstalledModel> all;
+    if (std::exchange(verify_wanted_, false)) all = inventory_.installed;
     for (const auto& model : all) {
       if (stopping_) break;
       using Outcome = std::optional<Result<>>;
