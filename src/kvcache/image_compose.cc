@@ -214,7 +214,7 @@ Result<Buffer> compose_checkpoint(const ImageLayout& layout, ImageTarget target,
   }
   GEZEL_TRY(const RowPiece window, window_piece(layout, checkpoint));
   image.resize(8 + section_bytes(*layout.window, target.streams, checkpoint.window_tokens));
-  Output writer(std::span(image).subspan(8));
+  Output writer{std::span(image).subspan(8)};
   write_section(writer, *layout.window, target, std::span(&window, 1));
   return image;
 }
