@@ -4,6 +4,7 @@
 
 #include "api/field_reader.h"
 #include "base/json.h"
+#include "http/replies.h"
 #include "http/routes.h"
 #include "http/wire.h"
 
@@ -11,25 +12,6 @@ namespace gezel::http {
 namespace {
 
 const api::Headers kNoStore{{"cache-control", "no-store"}};
-
-// The body of a management route: an object, or nothing at all.
-api::ApiResult<json::object> body_object(const Call& call) {
-  if (call.request.body.empty()) return json::object();
-  auto parsed = parse_json(call.request.body);
-  if (!parsed) return std::unexpected(api::invalid_request(parsed.error().code, parsed.error().message));
-  if (!parsed->is_object()) {
-    return std::unexpected(api::invalid_request("invalid_body", "the body must be a JSON object"));
-  }
-  return std::move(parsed->get_object());
-}
-
-asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>& result) {
-  if (!result) {
-    co_await call.fail(result.error());
-  } else {
-    co_await call.reply(200, to_json(*result));
-  }
-}
 
 constexpr std::int64_t kMostContext = std::int64_t{1} << 27;
 constexpr std::int64_t kMostSlots = 64;
@@ -82,13 +64,12 @@ asio::awaitable<void> memory(Call& call) {
 }
 
 asio::awaitable<void> memory_plan(Call& call) {
-  const auto query = split_target(call.request.target).query;
-  const auto model = query_value(query, "model");
-  if (!model || model->empty()) {
-    co_await call.fail(
-        api::invalid_request("invalid_body", "model: is required in the query, as in ?model=<id>", "model"));
+  const auto model = required_query(call, "model");
+  if (!model) {
+    co_await call.fail(model.error());
     co_return;
   }
+  const auto query = split_target(call.request.target).query;
   const auto context = query_count(query, "context", kMostContext);
   const auto slots = query_count(query, "slots", kMostSlots);
   for (const auto* wish : {&context, &slots}) {
@@ -115,10 +96,9 @@ asio::awaitable<void> ps(Call& call) {
 }
 
 asio::awaitable<void> stats(Call& call) {
-  const auto model = query_value(split_target(call.request.target).query, "model");
-  if (!model || model->empty()) {
-    co_await call.fail(
-        api::invalid_request("invalid_body", "model: is required in the query, as in ?model=<id>", "model"));
+  const auto model = required_query(call, "model");
+  if (!model) {
+    co_await call.fail(model.error());
     co_return;
   }
   co_await reply_result(call, co_await call.services.inference.worker_stats(*model));
@@ -126,7 +106,7 @@ asio::awaitable<void> stats(Call& call) {
 
 // With a model: unloads it. Without: ends the daemon, unless it is answering someone and nobody said force.
 asio::awaitable<void> stop_model(Call& call) {
-  const auto body = body_object(call);
+  const auto body = optional_object(call);
   if (!body) {
     co_await call.fail(body.error());
     co_return;
@@ -151,7 +131,7 @@ asio::awaitable<void> stop_model(Call& call) {
 }
 
 asio::awaitable<void> import_model(Call& call) {
-  auto body = body_object(call);
+  auto body = optional_object(call);
   if (!body) {
     co_await call.fail(body.error());
     co_return;
@@ -165,7 +145,7 @@ asio::awaitable<void> quarantine(Call& call) {
 
 // Of one model, or of everything.
 asio::awaitable<void> clear_quarantine(Call& call) {
-  const auto body = body_object(call);
+  const auto body = optional_object(call);
   if (!body) {
     co_await call.fail(body.error());
     co_return;
@@ -187,7 +167,8 @@ asio::awaitable<void> rotate_key(Call& call) {
     co_await call.fail(api::from_error(key.error()));
     co_return;
   }
-  co_await call.reply(200, to_json(json::object{{"key", *key}}), kNoStore);
+  const json::object body{{"key", *key}};
+  co_await call.reply(200, to_json(body), kNoStore);
 }
 
 asio::awaitable<void> shutdown(Call& call) {

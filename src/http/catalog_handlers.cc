@@ -1,30 +1,11 @@
 // Handlers of the catalog and of the default model.
 #include "api/field_reader.h"
 #include "base/json.h"
+#include "http/replies.h"
 #include "http/routes.h"
 #include "http/wire.h"
 
 namespace gezel::http {
-
-namespace {
-
-api::ApiResult<json::object> body_object(const Call& call) {
-  auto body = parse_json(call.request.body);
-  if (!body) return std::unexpected(api::invalid_request(body.error().code, body.error().message));
-  if (!body->is_object())
-    return std::unexpected(api::invalid_request("invalid_body", "the body must be a JSON object"));
-  return std::move(body->get_object());
-}
-
-asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>& result) {
-  if (!result) {
-    co_await call.fail(result.error());
-  } else {
-    co_await call.reply(200, to_json(*result));
-  }
-}
-
-}  // namespace
 
 asio::awaitable<void> catalog_items(Call& call) {
   const auto version = query_value(split_target(call.request.target).query, "version");
@@ -40,7 +21,7 @@ asio::awaitable<void> check_catalog(Call& call) {
 }
 
 asio::awaitable<void> set_catalog_updates(Call& call) {
-  const auto body = body_object(call);
+  const auto body = required_object(call);
   if (!body) {
     co_await call.fail(body.error());
     co_return;
@@ -62,7 +43,7 @@ asio::awaitable<void> describe_default(Call& call) {
 }
 
 asio::awaitable<void> pin_default(Call& call) {
-  const auto body = body_object(call);
+  const auto body = required_object(call);
   if (!body) {
     co_await call.fail(body.error());
     co_return;

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "engine/on_pool.h"
 #include "http/feed.h"
+#include "http/replies.h"
 #include "http/routes.h"
 
 namespace gezel::http {
@@ -225,10 +226,7 @@ class Answer {
 
   asio::awaitable<void> commit() {
     committed_ = true;
-    const bool open = co_await call_.response.start_stream(
-        200,
-        {{"content-type", "text/event-stream"}, {"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
-    if (!open) co_return;
+    if (!co_await call_.response.start_stream(200, event_stream_headers())) co_return;
     co_await write(frames_->opener());
     if (progress_ && waits_ && !finished_) co_await write(frames_->queued(*waits_));
   }

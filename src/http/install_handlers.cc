@@ -3,6 +3,7 @@
 
 #include "api/field_reader.h"
 #include "base/json.h"
+#include "http/replies.h"
 #include "http/routes.h"
 #include "http/wire.h"
 
@@ -13,14 +14,6 @@ constexpr Millis kPing{1'000};
 constexpr std::string_view kPingFrame = "event: ping\ndata:\n\n";
 constexpr std::string_view kEventsEnd = "/events";
 constexpr std::string_view kInstallEnd = "/install";
-
-asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>& result) {
-  if (!result) {
-    co_await call.fail(result.error());
-  } else {
-    co_await call.reply(200, to_json(*result));
-  }
-}
 
 // Spec 60 section 9.4: absent, empty, "0" and "false" are off, anything else is on.
 bool query_flag(const Call& call, std::string_view name) {
@@ -58,10 +51,7 @@ asio::awaitable<void> stream_events(Call& call, const std::string& job_id) {
     *over = true;
     events->wake();
   });
-  if (!co_await call.response.start_stream(200, {{"content-type", "text/event-stream"},
-                                                 {"cache-control", "no-cache"},
-                                                 {"x-accel-buffering", "no"}}))
-    co_return;
+  if (!co_await call.response.start_stream(200, event_stream_headers())) co_return;
   const bool only_head = call.request.method == "HEAD";
   while (!*over && !only_head) {
     const auto news = co_await events->next(kPing);
@@ -77,15 +67,13 @@ asio::awaitable<void> stream_events(Call& call, const std::string& job_id) {
 }  // namespace
 
 asio::awaitable<void> ensure_model(Call& call) {
-  const auto body = parse_json(call.request.body);
-  if (!body || !body->is_object()) {
-    co_await call.fail(
-        body ? api::invalid_request("invalid_body", "the body must be a JSON object with \"model\"")
-             : api::invalid_request(body.error().code, body.error().message));
+  const auto body = required_object(call);
+  if (!body) {
+    co_await call.fail(body.error());
     co_return;
   }
   api::Problems problems;
-  const api::FieldReader fields(body->get_object(), "", problems);
+  const api::FieldReader fields(*body, "", problems);
   const std::string model(fields.string("model").value_or(""));
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
@@ -94,13 +82,12 @@ asio::awaitable<void> ensure_model(Call& call) {
   const auto ensured = co_await call.services.inference.installs().ensure(model, call.caller.allows("ui"));
   if (!ensured) {
     co_await call.fail(ensured.error());
-  } else if (ensured->job_id.empty()) {
-    co_await call.reply(200, to_json(json::object{{"status", "ready"}, {"model_id", ensured->model_id}}));
-  } else {
-    co_await call.reply(
-        202, to_json(json::object{
-                 {"status", "downloading"}, {"model_id", ensured->model_id}, {"job_id", ensured->job_id}}));
+    co_return;
   }
+  const bool ready = ensured->job_id.empty();
+  json::object reply{{"status", ready ? "ready" : "downloading"}, {"model_id", ensured->model_id}};
+  if (!ready) reply["job_id"] = ensured->job_id;
+  co_await call.reply(ready ? 200 : 202, to_json(reply));
 }
 
 asio::awaitable<void> ensure_job(Call& call) {

@@ -169,7 +169,8 @@ asio::awaitable<json::value> ServiceCore::list_models() {
   for (const auto& model : inventory_.installed) {
     data.push_back(list_entry(model, facts_of({std::string(kLlamaProvider), model.id})));
   }
-  co_return json::object{{"object", "list"}, {"data", co_await installs_.with_offers(std::move(data))}};
+  data = co_await installs_.with_offers(std::move(data));
+  co_return json::object{{"object", "list"}, {"data", std::move(data)}};
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::string id) {
