@@ -109,4 +109,29 @@ class InstallTest : public ::testing::Test {
   RememberingObserver observer;
 };
 
+// A model in three pieces.
+inline const std::string kShard1 = "m-00001-of-00003.gguf", kShard2 = "m-00002-of-00003.gguf",
+                         kShard3 = "m-00003-of-00003.gguf";
+
+// Installs from a real server on a loopback port, which serves `files` by name.
+class Installer : public InstallTest {
+ protected:
+  downloads::testing::Reply answer(const downloads::testing::ServedRequest& request) {
+    const auto found = files.find(request.target.substr(1));
+    if (found != files.end()) return downloads::testing::serve(found->second, request);
+    downloads::testing::Reply out;
+    out.status = 404;
+    return out;
+  }
+  std::vector<std::string> asked() {
+    std::vector<std::string> out;
+    for (const auto& request : server.requests()) out.push_back(request.target.substr(1));
+    return out;
+  }
+
+  Files files{{"m.gguf", tiny_model("llama", 4096)}};
+  downloads::testing::TestServer server{
+      [this](const downloads::testing::ServedRequest& request) { return answer(request); }};
+};
+
 }  // namespace gezel::models::testing

@@ -1,7 +1,5 @@
 // Installs from a real server on a loopback port.
-
 #include "models/installer.h"
-#include "base/test_unprivileged.h"
 
 #include <gmock/gmock.h>
 
@@ -12,39 +10,15 @@
 namespace gezel::models {
 namespace {
 
-using downloads::testing::Reply;
-using downloads::testing::serve;
-using downloads::testing::serve_until;
-using downloads::testing::ServedRequest;
-using downloads::testing::TestServer;
 using ::testing::ElementsAre;
-using testing::Files;
 using ::testing::HasSubstr;
+using testing::Installer;
 using ::testing::IsEmpty;
+using testing::kShard1;
+using testing::kShard2;
+using testing::kShard3;
 using testing::plan_for;
 using testing::tiny_model;
-
-const std::string kShard1 = "m-00001-of-00003.gguf", kShard2 = "m-00002-of-00003.gguf",
-                  kShard3 = "m-00003-of-00003.gguf";
-
-class Installer : public testing::InstallTest {
- protected:
-  Reply answer(const ServedRequest& request) {
-    const auto found = files.find(request.target.substr(1));
-    if (found != files.end()) return serve(found->second, request);
-    Reply out;
-    out.status = 404;
-    return out;
-  }
-  std::vector<std::string> asked() {
-    std::vector<std::string> out;
-    for (const auto& request : server.requests()) out.push_back(request.target.substr(1));
-    return out;
-  }
-
-  Files files{{"m.gguf", tiny_model("llama", 4096)}};
-  TestServer server{[this](const ServedRequest& request) { return answer(request); }};
-};
 
 TEST_F(Installer, PutsAModelInPlaceWithItsManifest) {
   files["mtp-m.gguf"] = tiny_model("llama", 32);
@@ -148,117 +122,6 @@ TEST_F(Installer, FilesOfAnOldVersionGo) {
   EXPECT_THAT(names_in(store.root() / "model-q4"), ElementsAre("m.gguf", "manifest.json"));
 }
 
-TEST_F(Installer, AFailedDownloadIsGoneOnWith) {
-  const std::string content = files["m.gguf"];
-  int calls = 0;
-  TestServer bad([&](const ServedRequest& request) {
-    return ++calls <= 5 ? serve_until(content, request, 100) : serve(content, request);
-  });
-  const auto plan = plan_for(files, bad.url(""));
-  EXPECT_EQ(code(run(plan)), "dropped");
-  EXPECT_EQ(observer.retries.size(), 4U);
-  const auto incomplete = store.inventory().incomplete;
-  ASSERT_EQ(incomplete.size(), 1U);
-  EXPECT_EQ(incomplete[0].id, "model-q4");
-  EXPECT_EQ(incomplete[0].bytes, 500U);
-  EXPECT_TRUE(incomplete[0].has_partial);
-  ASSERT_TRUE(run(plan));
-  EXPECT_EQ(bad.requests().back().from, 500U);
-  EXPECT_THAT(observer.verified, ElementsAre("m.gguf"));
-  EXPECT_THAT(store.inventory().incomplete, IsEmpty());
-}
-
-TEST_F(Installer, AFileThatACrashLeftUnrecordedIsNotFetchedAgain) {
-  const auto plan = plan_for(files, server.url(""));
-  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
-  home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf", files["m.gguf"]);
-  ASSERT_TRUE(run(plan));
-  ASSERT_EQ(server.requests().size(), 1U);
-  EXPECT_EQ(server.requests()[0].from, files["m.gguf"].size()) << "nothing is left to send";
-}
-
-TEST_F(Installer, AFileOfTheInstalledModelIsNotTakenForADownload) {
-  ASSERT_TRUE(run(plan_for(files, server.url(""))));
-  const auto plan = plan_for(files, server.url(""), "model-q4", "2.0.0");
-  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
-  // A crash between the link to a file that is reused and its record.
-  const fs::path link = store.root() / kIncoming / "model-q4" / "m.gguf";
-  fs::create_hard_link(store.root() / "model-q4" / "m.gguf", link);
-  const auto staging = StagingPlan::prepare(store.home(), store.root(), plan);
-  ASSERT_TRUE(staging);
-  EXPECT_EQ(staging->partial_bytes(plan.files[0]), 0U) << "a download would write into the installed file";
-}
-
-TEST_F(Installer, APlanThatCannotBeReadCostsNoBytes) {
-  const auto plan = plan_for(files, server.url(""));
-  ASSERT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan));
-  const fs::path partial =
-      home.write("engines/llama-cpp/models/.incoming/model-q4/m.gguf.partial", "precious");
-  fs::permissions(partial.parent_path() / kPlanName, fs::perms::none);
-  {
-    const Unprivileged user(home.path());
-    EXPECT_FALSE(StagingPlan::prepare(store.home(), store.root(), plan));
-  }
-  EXPECT_EQ(read_file(partial).value_or("(none)"), "precious");
-  home.write("engines/llama-cpp/models/.incoming/model-q4/plan.json", "{");
-  EXPECT_TRUE(StagingPlan::prepare(store.home(), store.root(), plan)) << "one that says nothing is none";
-}
-
-TEST_F(Installer, APartialOfAnotherPinIsDropped) {
-  const std::string content = files["m.gguf"];
-  TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
-  EXPECT_FALSE(run(plan_for(files, bad.url(""))));
-  files["m.gguf"] = tiny_model("llama", 64);
-  ASSERT_TRUE(run(plan_for(files, server.url(""), "model-q4", "2.0.0")));
-  EXPECT_FALSE(server.requests().at(0).from);
-}
-
-TEST_F(Installer, AFileWithoutAPinIsKeptOnlyForTheSameAddress) {
-  const std::string content = files["m.gguf"];
-  TestServer bad([&](const ServedRequest& request) { return serve_until(content, request, 100); });
-  auto plan = plan_for(files, bad.url(""));
-  plan.files[0].sha256.clear();
-  EXPECT_FALSE(run(plan));
-  EXPECT_EQ(bad.requests().back().from, 400U);
-  EXPECT_FALSE(run(plan));
-  EXPECT_EQ(bad.requests().at(5).from, 500U);
-  plan.files[0].urls = {server.url("/m.gguf")};
-  ASSERT_TRUE(run(plan));
-  EXPECT_FALSE(server.requests().at(0).from);
-}
-
-TEST_F(Installer, MirrorsAreTriedInOrder) {
-  TestServer denying([&](const ServedRequest&) {
-    Reply out;
-    out.status = 403;
-    return out;
-  });
-  TestServer corrupting([&](const ServedRequest& request) {
-    Reply out = answer(request);
-    out.body[out.body.size() / 2] ^= 1;
-    return out;
-  });
-  auto plan = plan_for(files, denying.url(""));
-  plan.files[0].urls = {denying.url("/m.gguf"), corrupting.url("/m.gguf"), server.url("/m.gguf")};
-  ASSERT_TRUE(run(plan));
-  EXPECT_EQ(denying.requests().size(), 1U);
-  EXPECT_EQ(corrupting.requests().size(), 1U);
-  EXPECT_FALSE(server.requests().at(0).from) << "nothing of a corrupt file is kept";
-}
-
-TEST_F(Installer, WhenAllSourcesFailTheFirstReasonIsSaid) {
-  TestServer denying([&](const ServedRequest&) {
-    Reply out;
-    out.status = 401;
-    return out;
-  });
-  auto plan = plan_for(files, denying.url(""));
-  plan.files[0].urls.push_back(server.url("/absent.gguf"));
-  const auto failed = run(plan);
-  EXPECT_EQ(code(failed), "gated_or_denied");
-  EXPECT_THAT(failed.error().error.message, HasSubstr("1 other source(s) failed as well"));
-}
-
 TEST_F(Installer, WhatIsNoModelIsRejectedAndItsStagingRemoved) {
   files["m.gguf"] = "this is not a model, but it has the right digest";
   const auto failed = run(plan_for(files, server.url("")));
@@ -302,93 +165,11 @@ TEST_F(Installer, Case33WhatCannotBeMeasuredStopsNobody) {
   EXPECT_TRUE(run(plan_for(files, server.url(""))));
 }
 
-TEST_F(Installer, ACancelledInstallKeepsItsStaging) {
-  const std::string content = files["m.gguf"];
-  TestServer slow([&](const ServedRequest& request) {
-    Reply out = serve_until(content, request, 700);
-    out.after_body = [&] {
-      if (measure_folder(store.root() / kIncoming / "model-q4").payload_bytes > 0) cancellation.cancel();
-    };
-    return out;
-  });
-  const auto plan = plan_for(files, slow.url(""));
-  const auto cancelled = run(plan);
-  EXPECT_EQ(code(cancelled), "cancelled");
-  EXPECT_EQ(store.inventory().incomplete.size(), 1U);
-}
-
 TEST_F(Installer, OneInstallOfAnIdAtATime) {
   const auto slot = store.begin_install("model-q4");
   ASSERT_TRUE(slot);
   EXPECT_EQ(code(run(plan_for(files, server.url("")))), "install_in_progress");
   EXPECT_EQ(store.remove({.id = "model-q4"}).error().code, "model_not_installed");
-}
-
-TEST_F(Installer, AModelFromElsewhereIsNotReplaced) {
-  TestFolder own;
-  ASSERT_TRUE(
-      store.import({.path = own.write("x.gguf", tiny_model()).string(), .mode = "copy", .id = "model-q4"}));
-  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists");
-  ASSERT_TRUE(store.remove({.id = "model-q4"}));
-  auto plan = plan_for(files, server.url(""));
-  plan.source = "huggingface";
-  ASSERT_TRUE(run(plan));
-  ASSERT_TRUE(run(plan)) << "the same one may be installed again";
-  plan.repository = "other/model";
-  EXPECT_EQ(code(run(plan)), "model_exists");
-}
-
-TEST_F(Installer, ABrokenModelFromElsewhereIsNotReplaced) {
-  for (const char* mode : {"copy", "reference"}) {
-    TestFolder own;
-    const auto imported =
-        store.import({.path = own.write("x.gguf", tiny_model()).string(), .mode = mode, .id = "model-q4"});
-    ASSERT_TRUE(imported);
-    fs::remove(imported->weights);
-    EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists") << mode;
-    EXPECT_EQ(string_or(manifest_of(), "weightsFilename"), manifest_name(imported->weights, mode[0] == 'r'));
-    ASSERT_TRUE(store.remove({.id = "model-q4"}));
-  }
-}
-
-TEST_F(Installer, WhatCannotBeReadIsNotReplaced) {
-  fs::create_directories(store.root() / "model-q4" / "manifest.json");
-  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists");
-  fs::remove(store.root() / "model-q4" / "manifest.json");
-  home.write("engines/llama-cpp/models/model-q4/manifest.json", "{");
-  EXPECT_EQ(code(run(plan_for(files, server.url("")))), "model_exists") << "it may have been an import";
-}
-
-TEST_F(Installer, ABrokenInstallIsReplacedByTheSameModelOnly) {
-  auto plan = plan_for(files, server.url(""));
-  for (const char* source : {"catalog", "huggingface"}) {
-    plan.source = source;
-    ASSERT_TRUE(run(plan));
-    fs::remove(store.root() / "model-q4" / "m.gguf");
-    auto other = plan;
-    other.source = "huggingface";
-    other.repository = "other/model";
-    EXPECT_EQ(code(run(other)), "model_exists") << source;
-    ASSERT_TRUE(run(plan)) << source;
-    EXPECT_TRUE(store.find("model-q4"));
-    ASSERT_TRUE(store.remove({.id = "model-q4"}));
-  }
-}
-
-TEST_F(Installer, ABrokenInstallKeepsItsGoodFiles) {
-  files = {{kShard1, tiny_model("llama", 512)},
-           {kShard2, tiny_model("llama", 1024)},
-           {kShard3, tiny_model("llama", 2048)}};
-  const auto plan = plan_for(files, server.url(""));
-  ASSERT_TRUE(run(plan));
-  fs::remove(store.root() / "model-q4" / kShard2);
-  std::string changed = files[kShard3];
-  changed.back() ^= 1;
-  // Another content of the same size is not what the digest says.
-  home.write("engines/llama-cpp/models/model-q4/" + kShard3, changed);
-  ASSERT_TRUE(run(plan));
-  EXPECT_THAT(asked(), ElementsAre(kShard1, kShard2, kShard3, kShard2, kShard3));
-  EXPECT_EQ(read_file(store.root() / "model-q4" / kShard3).value(), files[kShard3]);
 }
 
 TEST_F(Installer, WhatAnInstallStillWritesIsHeldUntilItEnds) {
@@ -454,41 +235,6 @@ TEST_F(Installer, Case38TheFingerprintIsRecordedAndTheVersionStays) {
   ASSERT_TRUE(store.record_fingerprint("model-q4", std::string(64, 'e')));
   EXPECT_EQ(string_or(manifest_of(), "payloadFingerprint"), std::string(64, 'f')) << "once";
   EXPECT_EQ(string_or(manifest_of(), "catalogVersion"), "1.0.0");
-}
-
-TEST_F(Installer, ARepairFetchesARefusedFileThoughItLooksUnchanged) {
-  const auto plan = plan_for(files, server.url(""));
-  ASSERT_TRUE(run(plan));
-  const fs::path file = store.root() / "model-q4" / "m.gguf";
-  const auto time = fs::last_write_time(file);
-  {
-    std::fstream damage(file, std::ios::binary | std::ios::in | std::ios::out);
-    damage.seekp(-1, std::ios::end);
-    damage.put(static_cast<char>(files["m.gguf"].back() ^ 1));
-  }
-  fs::last_write_time(file, time);
-  ASSERT_FALSE(store.verify(*store.find("model-q4")));
-  ASSERT_TRUE(run(plan));
-  EXPECT_THAT(asked(), ElementsAre("m.gguf", "m.gguf"));
-  EXPECT_EQ(read_file(file).value(), files["m.gguf"]);
-}
-
-TEST_F(Installer, TheMachinesModelDoesNotStandInTheWayOfACopyOfOnesOwn) {
-  for (const bool damaged : {false, true}) {
-    TestFolder machine, service, mine, elsewhere;
-    ModelStore owner(service.path(), clock, entropy, "llama-cpp", {.folder = machine.path(), .own = true});
-    const auto supplied = owner.import(
-        {.path = elsewhere.write("x.gguf", tiny_model()).string(), .mode = "copy", .id = "model-q4"});
-    ASSERT_TRUE(supplied);
-    if (damaged) std::ofstream(supplied->weights, std::ios::app | std::ios::binary) << "x";
-    ModelStore user(mine.path(), clock, entropy, "llama-cpp", {.folder = machine.path()});
-    EXPECT_EQ(
-        code(install(user, transfers, clock, plan_for(files, server.url("")), {}, observer, cancellation)),
-        "")
-        << damaged;
-    ASSERT_TRUE(user.find("model-q4")) << damaged;
-    EXPECT_FALSE(user.find("model-q4")->read_only) << damaged;
-  }
 }
 
 TEST_F(Installer, AModelOfTheMachineIsOpenToAllAsSoonAsItIsThere) {
