@@ -12,23 +12,9 @@
 #include <vector>
 
 #include "base/process.h"
+#include "base/write_all.h"
 
 namespace gezel {
-namespace {
-
-Result<> write_all(int fd, std::string_view content, const fs::path& path) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return std::unexpected(errno_error(fmt::format("write {}", path.string()), errno));
-    }
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
-}  // namespace
 
 Result<std::string> read_file(const fs::path& path, Bytes limit) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -56,7 +42,9 @@ Result<> write_file_atomic(const fs::path& path, std::string_view content, unsig
                                                               ::getpid(), counter.fetch_add(1));
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
   if (!fd) return std::unexpected(errno_error(fmt::format("create {}", temporary.string()), errno));
-  Result<> result = write_all(fd.get(), content, temporary);
+  Result<> result;
+  if (!write_all(fd.get(), content))
+    result = std::unexpected(errno_error(fmt::format("write {}", temporary.string()), errno));
   if (result && ::fchmod(fd.get(), mode) != 0) result = std::unexpected(errno_error("set file mode", errno));
   if (result && durable && ::fsync(fd.get()) != 0) result = std::unexpected(errno_error("sync file", errno));
   fd.reset();

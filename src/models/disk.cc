@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "base/write_all.h"
 
 namespace gezel::models {
 namespace {
@@ -22,19 +23,6 @@ std::unexpected<Error> write_error(const fs::path& target, int error_number) {
   Error error = errno_error(fmt::format("write {}", target.string()), error_number);
   if (error_number == ENOSPC || error_number == EDQUOT) error.code = "insufficient_disk";
   return std::unexpected(std::move(error));
-}
-
-Result<> write_all(int fd, const unsigned char* data, std::size_t size, const fs::path& target) {
-  while (size > 0) {
-    const ssize_t written = ::write(fd, data, size);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      return write_error(target, errno);
-    }
-    data += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return {};
 }
 
 Result<std::string> copy_open(int from, int to, const fs::path& source, const fs::path& target,
@@ -52,7 +40,8 @@ Result<std::string> copy_open(int from, int to, const fs::path& source, const fs
     if (got == 0) break;
     const auto size = static_cast<std::size_t>(got);
     EVP_DigestUpdate(context.get(), buffer.data(), size);
-    GEZEL_CHECK(write_all(to, buffer.data(), size, target));
+    if (!write_all(to, {reinterpret_cast<const char*>(buffer.data()), size}))
+      return write_error(target, errno);
     total += size;
     if (progress && !progress(total))
       return fail(ErrorKind::cancelled, "cancelled", "the copy was cancelled");
