@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "base/test_folder.h"
+#include "base/test_unprivileged.h"
 #include "service/os.h"
 
 namespace gezel::service {
@@ -282,18 +283,8 @@ TEST(Home, OfThisUserIsInTheListOfUsers) {
   EXPECT_EQ(user_folder(), entry == nullptr ? std::nullopt : std::optional<std::string>(entry->pw_dir));
 }
 
-// This test as somebody to whom file modes apply, while it lives.
-class Nobody {
- public:
-  Nobody() { EXPECT_TRUE(::geteuid() != 0 || ::seteuid(65'534) == 0); }
-  ~Nobody() { EXPECT_TRUE(::getuid() == ::geteuid() || ::seteuid(::getuid()) == 0); }
-  Nobody(const Nobody&) = delete;
-  Nobody& operator=(const Nobody&) = delete;
-};
-
 class UnreadableHome : public Lock {
  protected:
-  UnreadableHome() { fs::permissions(home.path(), fs::perms::owner_all | fs::perms::others_exec); }
   // Nobody may look into `folder` of the home, not even its owner.
   void close(const fs::path& folder) { fs::permissions(closed_ = folder, fs::perms::none); }
   ~UnreadableHome() override {
@@ -305,7 +296,7 @@ class UnreadableHome : public Lock {
 
 TEST_F(UnreadableHome, IsNamedWithReasonAndRemedy) {
   close(home.path());
-  const Nobody me;
+  const Unprivileged me(home.path());
   const auto checked = check_home(home.path());
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().code, "home_unreadable");
@@ -317,7 +308,7 @@ TEST_F(UnreadableHome, IsNamedWithReasonAndRemedy) {
 TEST_F(UnreadableHome, IsNoDaemonThatDoesNotRun) {
   ASSERT_TRUE(write_runtime_files(home.path(), 1, "x"));
   close(home.path() / "runtime");
-  const Nobody me;
+  const Unprivileged me(home.path());
   const auto daemon = find_daemon(home.path());
   ASSERT_FALSE(daemon);
   EXPECT_EQ(daemon.error().code, "home_unreadable");
