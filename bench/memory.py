@@ -10,39 +10,33 @@ import itertools
 import json
 import os
 import pathlib
-import shutil
-import signal
 import socket
 import struct
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
+
+from bench import Server, free_port
 
 MIB = 1 << 20
 FRAMES = {"hello": 1, "load": 2, "generate": 3, "ready": 67, "done": 71, "failed": 72}
 
 
-class Service:
+class Service(Server):
     """A daemon with all models and one type of cache; it plans and loads nothing."""
 
     def __init__(self, options, kv_type):
-        self.home = pathlib.Path(tempfile.mkdtemp(prefix="gezel-bench-"))
-        self.env = dict(os.environ, GEZEL_HOME=str(self.home))
+        home = tempfile.mkdtemp(prefix="gezel-bench-")
+        env = dict(os.environ, GEZEL_HOME=home)
         for model in options.models:
-            subprocess.run([options.gezel, "import", model, "--id", self.id_of(model)], env=self.env, check=True,
+            subprocess.run([options.gezel, "import", model, "--id", self.id_of(model)], env=env, check=True,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self.process = subprocess.Popen(
-            [options.gezel, "serve", "--port", "0", "--kv-type", kv_type, "--threads", str(options.threads)],
-            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        port = self.home / "runtime/port"
-        while not port.exists():
-            if self.process.poll() is not None:
-                sys.exit(f"gezel serve ended with {self.process.returncode}")
-            time.sleep(0.02)
-        self.port = int(port.read_text())
-        self.key = subprocess.run([options.gezel, "key"], env=self.env, check=True, text=True,
+        port = free_port()
+        command = [options.gezel, "serve", "--port", str(port), "--kv-type", kv_type, "--threads", str(options.threads)]
+        super().__init__("gezel", command, port, env, subprocess.DEVNULL, home)
+        self.wait_ready()
+        self.key = subprocess.run([options.gezel, "key"], env=env, check=True, text=True,
                                   capture_output=True).stdout.split()[-1]
 
     @staticmethod
@@ -59,11 +53,6 @@ class Service:
         if (plan["context"], plan["slots"], plan["estimated"]) != (context, slots, False):
             sys.exit(f"{model.name}: no measured plan for {slots} slots of {context} tokens: {plan['summary']}")
         return plan["bytes"]["total"]
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait()
-        shutil.rmtree(self.home, ignore_errors=True)
 
 
 class Worker:

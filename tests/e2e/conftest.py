@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -107,10 +108,10 @@ class Daemon:
         except urllib.error.HTTPError as error:
             return error.code, dict(error.headers), error.read()
 
-    def chat(self, content="Say hello.", model=SMOLLM2, **fields):
+    def chat(self, content="Say hello.", model=SMOLLM2, timeout=120, **fields):
         body = {"model": model, "messages": [{"role": "user", "content": content}], "temperature": 0, "max_tokens": 16}
         body.update(fields)
-        status, _, raw = self.request("POST", "/v1/chat/completions", body)
+        status, _, raw = self.request("POST", "/v1/chat/completions", body, timeout=timeout)
         return status, json.loads(raw)
 
     def ps(self):
@@ -158,6 +159,26 @@ def daemon():
     yield shared
     shared.stop()
     shutil.rmtree(home, ignore_errors=True)
+
+
+def ui(daemon, method, path, body=None):
+    """A management route: (status, reply)."""
+    status, _, raw = daemon.request(method, path, body, token=daemon.token)
+    return status, json.loads(raw)
+
+
+def listed(daemon):
+    """The models of GET /v1/models by their ids."""
+    status, _, raw = daemon.request("GET", "/v1/models")
+    assert status == 200, raw
+    return {entry["id"]: entry for entry in json.loads(raw)["data"]}
+
+
+def plan(daemon, model, token=None, **wish):
+    """What GET /v1/memory/plan says: (status, reply)."""
+    query = urllib.parse.urlencode({"model": model, **wish})
+    status, _, raw = daemon.request("GET", f"/v1/memory/plan?{query}", token=token)
+    return status, json.loads(raw)
 
 
 def stream_events(response):

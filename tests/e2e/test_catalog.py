@@ -9,18 +9,7 @@ import shutil
 import threading
 
 import pytest
-from conftest import FILES, GEMMA3, ROOT, SMOLLM2, wait_until
-
-
-def ui(daemon, method, path, body=None):
-    status, _, raw = daemon.request(method, path, body, token=daemon.token)
-    return status, json.loads(raw)
-
-
-def listed(daemon):
-    status, _, raw = daemon.request("GET", "/v1/models")
-    assert status == 200, raw
-    return {entry["id"]: entry for entry in json.loads(raw)["data"]}
+from conftest import FILES, GEMMA3, ROOT, SMOLLM2, listed, ui, wait_until
 
 
 def link_or_copy(source, target):

@@ -5,7 +5,7 @@ import contextlib
 import json
 import os
 
-from conftest import FILES, GEMMA3, SMOLLM2, wait_until
+from conftest import FILES, GEMMA3, SMOLLM2, plan, wait_until
 
 NATIVE = 8192  # of SmolLM2
 
@@ -21,11 +21,11 @@ def loads(daemon, model=SMOLLM2):
     return sum('"message":"loading a model"' in line and f'"{model}"' in line for line in lines)
 
 
-def plan(daemon, model, **wish):
-    query = "&".join(f"{name}={value}" for name, value in {"model": model, **wish}.items())
-    status, _, raw = daemon.request("GET", f"/v1/memory/plan?{query}")
-    assert status == 200, raw
-    return json.loads(raw)
+def room(daemon, model, **wish):
+    """The bytes that a plan needs in all."""
+    status, planned = plan(daemon, model, **wish)
+    assert status == 200, planned
+    return planned["bytes"]["total"]
 
 
 def words(tokens):
@@ -47,8 +47,8 @@ def busy_gemma(daemon):
 def test_a_window_that_memory_kept_short_grows_for_a_request_that_needs_it(make_daemon, monkeypatch):
     # So much memory that SmolLM2 has its whole window alone and two thirds of it beside Gemma.
     probe = make_daemon(SMOLLM2, GEMMA3, flags=("--slots", "1"))
-    gemma = plan(probe, GEMMA3)["bytes"]["total"]
-    least, most = (plan(probe, SMOLLM2, context=tokens)["bytes"]["total"] for tokens in (4096, NATIVE))
+    gemma = room(probe, GEMMA3)
+    least, most = (room(probe, SMOLLM2, context=tokens) for tokens in (4096, NATIVE))
     probe.stop()
     # A fifth of what the weights leave is kept back.
     monkeypatch.setenv("GEZEL_CAPACITY_BUDGET_GB", str((gemma + least + 0.75 * (most - least)) / (1 << 30)))

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from conftest import GEMMA3, SMOLLM2, wait_until
+from conftest import GEMMA3, SMOLLM2, plan, wait_until
 
 MIB = 1 << 20
 
@@ -17,12 +17,6 @@ def memory(daemon):
     status, _, raw = daemon.request("GET", "/v1/memory")
     assert status == 200, raw
     return json.loads(raw)
-
-
-def plan(daemon, model, **wish):
-    query = "&".join(f"{name}={value}" for name, value in {"model": model, **wish}.items())
-    status, _, raw = daemon.request("GET", f"/v1/memory/plan?{query}")
-    return status, json.loads(raw)
 
 
 def parts(bytes_):

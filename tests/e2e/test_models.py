@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from conftest import BIN, FILES, wait_until
+from conftest import BIN, FILES, listed, ui, wait_until
 
 FILE = FILES["smollm2-135m-instruct"]
 REPOSITORY = "test/SmolLM2-GGUF"
@@ -202,17 +202,6 @@ def events(daemon, job):
     assert headers["content-type"] == "text/event-stream"
     lines = raw.decode().split("\n")
     return [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
-
-
-def listed(daemon):
-    status, _, raw = daemon.request("GET", "/v1/models")
-    assert status == 200, raw
-    return {entry["id"]: entry for entry in json.loads(raw)["data"]}
-
-
-def ui(daemon, method, path):
-    status, _, raw = daemon.request(method, path, token=daemon.token)
-    return status, json.loads(raw)
 
 
 def install(daemon):

@@ -7,9 +7,9 @@ import threading
 import urllib.parse
 
 import pytest
-from conftest import FILES
+from conftest import FILES, listed, plan
 from test_memory import parts
-from test_models import ID, NAME, QUALIFIED, REPOSITORY, Hub, install, listed, write_catalog
+from test_models import ID, NAME, QUALIFIED, REPOSITORY, Hub, install, write_catalog
 
 KIB, MIB = 1 << 10, 1 << 20
 HUB_NAME = f"hf:{REPOSITORY}:Q4_1"
@@ -92,12 +92,6 @@ def make_planning(make_daemon, hub, content, tmp_path, monkeypatch):
         return daemon.start()
 
     return make
-
-
-def plan(daemon, model, token=None, **wish):
-    query = urllib.parse.urlencode({"model": model, **wish})
-    status, _, raw = daemon.request("GET", f"/v1/memory/plan?{query}", token=token)
-    return status, json.loads(raw)
 
 
 def planned(daemon, model, **wish):
