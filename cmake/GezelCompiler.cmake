@@ -26,6 +26,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 15)
     add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
   endif()
+  # As for GCC: the compiler finds the precompiled header beside the header. CMake's own options for clang name the header in a
+  # form that ccache does not make relative, so that no object would ever be shared between clones.
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include <PCH_HEADER>)
   find_program(GEZEL_LLD NAMES ld.lld-19 ld.lld)
   if(GEZEL_LLD)
     add_link_options("--ld-path=${GEZEL_LLD}")
@@ -50,9 +53,9 @@ endif()
 
 find_program(GEZEL_CCACHE ccache)
 if(GEZEL_CCACHE)
-  # Clones in different folders share their objects: paths are made relative and the folder is not part of the key, nor is
-  # the path of the precompiled header, whose content GezelModule.cmake describes.
+  # Clones in different folders share their objects: paths are made relative and the folder is not part of the key. What the
+  # precompiled header has in it is described by GezelModule.cmake.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
-      CCACHE_PCH_EXTSUM=1 CCACHE_IGNOREOPTIONS=${CMAKE_BINARY_DIR}/CMakeFiles/gezel*
+      CCACHE_PCH_EXTSUM=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${GEZEL_CCACHE})
 endif()

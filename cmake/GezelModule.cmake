@@ -5,10 +5,11 @@
 # adding one needs no edit here. DEPS are the modules it may include; the list in src/CMakeLists.txt is ordered by layer, so a
 # module can only name modules above itself and there are no cycles.
 
-# Boost and the standard library change rarely and are most of what the compiler reads.
+# Boost and the standard library change rarely and are most of what the compiler reads. What is linked defines macros, and GCC
+# takes a precompiled header only where those that the headers ask about are the same as when it was made.
 file(WRITE "${CMAKE_BINARY_DIR}/pch.cc" "// Compiled once; every module reuses its precompiled header.\n")
 add_library(gezel_pch OBJECT "${CMAKE_BINARY_DIR}/pch.cc")
-target_link_libraries(gezel_pch PUBLIC Boost::headers fmt::fmt Threads::Threads)
+target_link_libraries(gezel_pch PUBLIC Boost::headers Boost::json fmt::fmt Threads::Threads)
 target_compile_definitions(gezel_pch PUBLIC BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE SPDLOG_FMT_EXTERNAL)
 target_include_directories(gezel_pch PUBLIC "${CMAKE_SOURCE_DIR}/src")
 set(gezel_pch_headers
@@ -20,7 +21,7 @@ target_precompile_headers(gezel_pch PUBLIC ${gezel_pch_headers})
 # The same for tests, which read GoogleTest besides. They are not optimized: they compile in less than half the time, and
 # nothing is measured in them.
 add_library(gezel_test_pch OBJECT "${CMAKE_BINARY_DIR}/pch.cc")
-target_link_libraries(gezel_test_pch PUBLIC Boost::headers fmt::fmt Threads::Threads GTest::gmock)
+target_link_libraries(gezel_test_pch PUBLIC Boost::headers Boost::json fmt::fmt Threads::Threads GTest::gmock)
 target_compile_definitions(gezel_test_pch PUBLIC BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE SPDLOG_FMT_EXTERNAL)
 target_include_directories(gezel_test_pch PUBLIC "${CMAKE_SOURCE_DIR}/src")
 target_compile_options(gezel_test_pch PRIVATE -O0)
@@ -32,7 +33,8 @@ get_directory_property(gezel_compile_options COMPILE_OPTIONS)
 list(TRANSFORM gezel_compile_options REPLACE "${CMAKE_SOURCE_DIR}" ".")
 foreach(target gezel_pch gezel_test_pch)
   get_target_property(headers ${target} PRECOMPILE_HEADERS)
-  string(SHA256 sum "${headers};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CXX_FLAGS_RELEASE};\
+  get_target_property(libraries ${target} LINK_LIBRARIES)
+  string(SHA256 sum "${headers};${libraries};${CMAKE_CXX_COMPILER_ID};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CXX_FLAGS_RELEASE};\
 ${gezel_compile_options};${Boost_VERSION};${fmt_VERSION};${GTest_VERSION}")
   file(WRITE "${CMAKE_BINARY_DIR}/CMakeFiles/${target}.dir/cmake_pch.hxx.pch.sum" "${sum}\n")
 endforeach()

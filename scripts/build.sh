@@ -26,7 +26,8 @@ flock 8
 stamp="$prefix $bridge ${GEZEL_CXX:-clang++-19} ${options[*]:-}"
 if [ ! -f "$dir/build.ninja" ] || [ "$(cat "$dir/.configured" 2>/dev/null)" != "$stamp" ]; then
   say "configuring ($variant)"
-  quietly "$dir/configure.log" cmake -S "$ROOT" -B "$dir" -G Ninja \
+  # From scratch, because a folder remembers its compiler.
+  quietly "$dir/configure.log" cmake --fresh -S "$ROOT" -B "$dir" -G Ninja \
     -DCMAKE_C_COMPILER="${GEZEL_CC:-clang-19}" -DCMAKE_CXX_COMPILER="${GEZEL_CXX:-clang++-19}" \
     -DGEZEL_LLAMA_PREFIX="$prefix" -DGEZEL_BRIDGE_LIBRARY="$bridge" "${options[@]}"
   echo "$stamp" >"$dir/.configured"
