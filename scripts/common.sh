@@ -16,12 +16,13 @@ say()  { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die()  { printf 'error: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Debian 12's own Rust is too old; its cargo-web is not. A newer toolchain that is already there wins.
+# Debian 12's cargo is too old; that of its package cargo-web is not. A toolchain that is already there and new enough wins.
 RUST_MINOR=87
 # find_cargo: prints the cargo of the first toolchain that is new enough; false when there is none.
 find_cargo() {
   local candidate
-  for candidate in cargo cargo-web; do
+  # A toolchain of this user's own may not be on the PATH yet.
+  for candidate in cargo "${CARGO_HOME:-$HOME/.cargo}/bin/cargo"; do
     have "$candidate" || continue
     "$candidate" --version | awk -v minor="$RUST_MINOR" '{split($2, v, "."); exit !(v[1] > 1 || v[2] >= minor)}' || continue
     echo "$candidate"

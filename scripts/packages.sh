@@ -10,7 +10,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-venv ca-certificates
 )
-# Newer toolchains that are already there are used instead of Debian's.
+# A newer toolchain that is already there is used instead of Debian's.
 find_cargo >/dev/null || packages+=(rustc-web cargo-web)
 if [ "${1:-}" = test ]; then
   have node || packages+=(nodejs)
@@ -27,7 +27,15 @@ if ! have apt-get; then
   die "this set-up knows Debian's packages only; install the equivalents of: ${missing[*]}"
 fi
 if [ "$(id -u)" -ne 0 ]; then
-  die "these packages are missing; run as root: apt-get update && apt-get install -y --no-install-recommends ${missing[*]}"
+  as_root=""; where=" as root"
+  if have sudo; then as_root="sudo "; where=""; fi
+  rust=""
+  case " ${missing[*]} " in
+    *" cargo-web "*) rust=$'\n'"Rust 1.$RUST_MINOR or newer of this user's own, for example by rustup, does instead of rustc-web and cargo-web." ;;
+  esac
+  die "these system packages are missing: ${missing[*]}
+Run this$where, then the same command again:
+  ${as_root}apt-get update && ${as_root}apt-get install -y --no-install-recommends ${missing[*]}$rust"
 fi
 say "installing system packages: ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
