@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
   clang-19 lld-19 libomp-19-dev libclang-rt-19-dev cmake ninja-build ccache pkg-config
-  libboost1.81-dev libboost-json1.81-dev libssl-dev libcurl4-openssl-dev libfmt-dev libspdlog-dev libcli11-dev libedit-dev libsqlite3-dev libxxhash-dev
+  libboost1.81-dev libboost-json1.81-dev libssl-dev libcurl4-openssl-dev libfmt-dev libspdlog-dev libcli11-dev libedit-dev libsqlite3-dev libxxhash-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-venv ca-certificates
 )

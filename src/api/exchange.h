@@ -11,9 +11,20 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
+
 namespace gezel::api {
 
 namespace asio = boost::asio;
+
+// A large body, of a request whose route takes it in pieces.
+class BodyReader {
+ public:
+  virtual ~BodyReader() = default;
+  // What came next, "" = that was all. Errors: `request_too_large`, `request_timeout`, `invalid_request`,
+  // `upload_broken` when the client is gone.
+  virtual asio::awaitable<Result<std::string>> next() = 0;
+};
 
 // Header names are lower case.
 using Headers = std::vector<std::pair<std::string, std::string>>;
@@ -26,6 +37,8 @@ struct Request {
   Headers headers;
   std::string body;  // complete, within the route's limit
   bool in_process = false;
+  // Of a route that takes its body in pieces and whose caller sends it so: `body` is empty then.
+  BodyReader* pieces = nullptr;
 };
 
 // Why an exchange ends before its answer is complete.

@@ -5,6 +5,7 @@
 #include <array>
 #include <ostream>
 
+#include "cli/bundle_import.h"
 #include "cli/command.h"
 #include "cli/daemon_client.h"
 #include "cli/model_names.h"
@@ -16,8 +17,9 @@ namespace gezel::cli {
 namespace {
 
 constexpr std::array kPositionals{
-    Positional{
-        .name = "FILE", .help = "a .gguf file, or any part of a split one", .completes = Completes::file},
+    Positional{.name = "FILE",
+               .help = "a .gguf file, any part of a split one, or a .gezmodel file of `gezel export`",
+               .completes = Completes::file},
 };
 constexpr std::array kFlags{
     Flag{.name = "--id",
@@ -34,6 +36,8 @@ constexpr std::array kFlags{
                  "move: into the store",
          .choices = "reference|link|copy|move",
          .completes = Completes::choice},
+    Flag{.name = "--replace", .help = "of a .gezmodel file: replace the model that has its id"},
+    Flag{.name = "--dry-run", .help = "of a .gezmodel file: check it and say what is in it, no more"},
     Flag{.name = "--json", .help = "print what was imported as JSON"},
 };
 
@@ -116,6 +120,13 @@ int run(Environment& env, const Arguments& arguments) {
                        {ErrorKind::not_found, "file_not_found",
                         fmt::format("There is no file {}. FILE must be a .gguf file", request.path), "path"});
   }
+  if (is_bundle(request.path)) return import_bundle(env, arguments, request.path);
+  for (const std::string_view flag : {"--replace", "--dry-run"}) {
+    if (arguments.has(flag)) {
+      return print_error(env, {ErrorKind::invalid, std::string(kCodeUsage),
+                               fmt::format("{} is for .gezmodel files", flag), std::string(flag)});
+    }
+  }
   Result<json::object> imported;
   if (service::find_daemon(env.home)) {
     const auto client = DaemonClient::connect(env);
@@ -141,13 +152,15 @@ constexpr Command kImport{
     .name = "import",
     .summary = "make a model file on this machine usable",
     .description =
-        "Registers a GGUF file as a model. By default nothing is copied: the file stays where it is and must "
+        "Registers a GGUF file as a model, or takes in a .gezmodel file, whose every byte is checked first. "
+        "By default nothing is copied: the file stays where it is and must "
         "stay there. Works "
         "with or without a running daemon. Its SHA-256 is recorded, so that a damaged file is noticed later.",
     .examples =
         "gezel import ~/Downloads/qwen3-0.6b-q8_0.gguf  # use it from where it is\n"
         "gezel import model.gguf --id notes --mode copy  # a copy in the store, under a short name\n"
-        "gezel import big-00001-of-00003.gguf  # a split model: any of its parts",
+        "gezel import big-00001-of-00003.gguf  # a split model: any of its parts\n"
+        "gezel import notes.gezmodel --dry-run  # what is in a bundle",
     .positionals = kPositionals,
     .flags = kFlags,
     .run = run};

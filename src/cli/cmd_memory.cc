@@ -117,8 +117,7 @@ void print_source(const Environment& env, const json::object& plan, std::string_
   } else {
     text += fmt::format("the header of these {} was read before", format_bytes(size));
   }
-  if (model.find("://") == std::string_view::npos)
-    text += fmt::format("; get the model with `gezel pull {}`", model);
+  text += fmt::format("; get the model with `gezel pull {}`", model);
   print_note(env, terminal_text(text));
 }
 

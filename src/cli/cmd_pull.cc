@@ -12,6 +12,7 @@
 #include "cli/pull_progress.h"
 #include "cli/sse.h"
 #include "downloads/url.h"
+#include "models/url_source.h"
 
 namespace gezel::cli {
 namespace {
@@ -19,22 +20,35 @@ namespace {
 constexpr int kPlainStep = 10;  // percent between lines where there is no terminal
 
 constexpr std::array kPositionals{
-    Positional{
-        .name = "MODEL",
-        .help =
-            "an id of the catalog (`gezel models --available`), or hf:ORG/REPO[@REVISION][:QUANT or FILE]",
-        .completes = Completes::available_model},
+    Positional{.name = "MODEL",
+               .help = "an id of the catalog (`gezel models --available`), hf:ORG/REPO[@REVISION][:QUANT or "
+                       "FILE], or the "
+                       "https address of a GGUF file",
+               .completes = Completes::available_model},
 };
 constexpr std::array kFlags{
     Flag{.name = "--update", .help = "also when it is installed: bring it to the catalog's newest version"},
     Flag{.name = "--copy",
          .help = "also when this machine's own store supplies it: install a copy of your own"},
+    Flag{.name = "--id",
+         .kind = Flag::Kind::text,
+         .value = "ID",
+         .help = "of hf: and addresses: what to call it (unset: local- and the file's name)"},
+    Flag{.name = "--sha256",
+         .kind = Flag::Kind::text,
+         .value = "HEX",
+         .help = "of an address: the digest that the file must have (unset: it is recorded, not checked)"},
     Flag{.name = "--detach", .help = "start the download and return; `gezel pull MODEL` shows it again"},
     Flag{.name = "--json", .help = "print what happens as one JSON object a line"},
 };
 
-// What ensure takes: providers and the hub are named, everything else is of this machine's engine.
+bool is_network_name(std::string_view argument) {
+  return argument.starts_with("hf:") || models::is_url(argument);
+}
+
+// What ensure takes: providers, the hub and addresses are named, everything else is of this machine's engine.
 std::string ensure_name(const std::string& argument) {
+  if (models::is_url(argument)) return argument;
   for (const std::string_view prefix : {"hf:", "llama-cpp:", "mlx:", "ds4:", "sd-cpp:"}) {
     if (argument.starts_with(prefix)) return argument;
   }
@@ -135,8 +149,8 @@ class Viewer {
 // What somebody agrees to by using it, before a byte of it is fetched. A model that is installed already, or
 // that nobody knows, is the business of the request itself.
 void show_license(const Environment& env, const DaemonClient& client, const std::string& model, bool update) {
-  if (model.starts_with("hf:")) {
-    print_note(env, catalog::license_line(catalog::unknown_license()) + "; its repository's page says more");
+  if (is_network_name(model)) {
+    print_note(env, catalog::license_line(catalog::unknown_license()) + "; the page it comes from says more");
     return;
   }
   const auto entry = client.get("/v1/models/" + downloads::percent_encoded(model));
@@ -154,14 +168,14 @@ void show_license(const Environment& env, const DaemonClient& client, const std:
 struct Begun {
   std::string model, job;
 };
-Result<Begun> ask_for(const Environment& env, const DaemonClient& client, const std::string& model) {
+Result<Begun> ask_for(const Environment& env, const DaemonClient& client, const json::object& wanted) {
   StatusLine status(env);
+  const std::string model = terminal_text(string_or(wanted, "model"));
   const auto on_wait = [&](Millis waited) {
     if (waited > Millis(400))
       status.show(fmt::format("looking for {} … {} s", model, waited.count() / 1'000));
   };
-  GEZEL_TRY(const json::value reply,
-            client.post("/v1/models/ensure", {{"model", model}}, Millis(120'000), on_wait));
+  GEZEL_TRY(const json::value reply, client.post("/v1/models/ensure", wanted, Millis(120'000), on_wait));
   if (!reply.is_object())
     return fail(ErrorKind::corrupt, std::string(kCodeBadReply),
                 "The daemon did not say what became of the install");
@@ -214,13 +228,24 @@ int run(Environment& env, const Arguments& arguments) {
                                          copy ? "--copy" : "--update", argument),
                              "MODEL"});
   }
+  json::object request{{"model", wanted}};
+  for (const std::string_view field : {"id", "sha256"}) {
+    const std::string flag = fmt::format("--{}", field);
+    if (!arguments.has(flag)) continue;
+    if (!is_network_name(argument)) {
+      return print_error(
+          env, {ErrorKind::invalid, std::string(kCodeUsage),
+                fmt::format("{} is for hf: and addresses; '{}' has its own", flag, argument), "MODEL"});
+    }
+    request[field] = arguments.text(flag);
+  }
   const auto client = DaemonClient::connect_or_start(env);
   if (!client) return print_error(env, client.error());
 
   show_license(env, *client, wanted, update);
   Begun begun{wanted, ""};
   if (!update) {
-    auto asked = ask_for(env, *client, wanted);
+    auto asked = ask_for(env, *client, request);
     if (!asked) return print_error(env, asked.error());
     begun = std::move(*asked);
     if (begun.job.empty()) {
@@ -229,7 +254,9 @@ int run(Environment& env, const Arguments& arguments) {
         return kOk;
       }
       *env.out << short_name(begun.model) << '\n' << std::flush;
-      print_note(env, "it is installed already; --update brings it to the catalog's newest version");
+      print_note(env, is_network_name(argument)
+                          ? "it is installed already, as what you named has it now"
+                          : "it is installed already; --update brings it to the catalog's newest version");
       return kOk;
     }
     if (detach) return detached(env, argument, begun, json);
@@ -258,7 +285,7 @@ int run(Environment& env, const Arguments& arguments) {
   if (detach && begins && !viewer.over()) {
     begun = {viewer.model(), viewer.job()};
     if (begun.job.empty()) {  // ensure joins it
-      auto asked = ask_for(env, *client, wanted);
+      auto asked = ask_for(env, *client, request);
       if (!asked) return print_error(env, asked.error());
       begun = std::move(*asked);
     }
@@ -282,14 +309,16 @@ constexpr Command kPull{
     .name = "pull",
     .summary = "download and install a model",
     .description =
-        "Takes a model of the catalog, or one file of a repository of the hub (hf:). Every byte is checked "
-        "against the "
-        "SHA-256 that the catalog or the hub has for it. A download that stopped goes on where it was. "
+        "Takes a model of the catalog, one file of a repository of the hub (hf:), or the GGUF file at an "
+        "https address, of which the header is looked at first. Every byte is checked against the SHA-256 "
+        "that "
+        "the catalog, the hub or --sha256 has for it. A download that stopped goes on where it was. "
         "Ctrl-C stops the "
         "download; with --detach the daemon does it alone.",
     .examples =
         "gezel pull qwen3.5-2b-q4  # from the catalog: `gezel models --available`\n"
         "gezel pull hf:unsloth/Qwen3-0.6B-GGUF:Q4_K_M  # from a repository, by quantization\n"
+        "gezel pull https://example.org/models/notes.gguf --id notes  # from any address\n"
         "gezel pull qwen3.5-2b-q4 --update  # the newest version of an installed model\n"
         "gezel pull qwen3.5-2b-q4 --json | jq .bytesWritten  # for a script",
     .positionals = kPositionals,

@@ -13,13 +13,16 @@ Attempt follow(HttpClient& client, const std::string& address, const AccessToken
   bool trusted = !token.value.empty() && url->origin() == token.origin;
   const std::string home = url->origin();
   bool at_home = true;
+  // Whoever named this machine meant it; no other host may lead here.
+  const bool public_only = target.public_only() && !is_loopback(url->host);
   for (int redirects = 0;; ++redirects) {
     target.asking(at_home);
     auto got = client.get({.url = *url,
                            .offset = target.offset(),
                            .bearer = trusted ? token.value : std::string(),
                            .length = target.length(),
-                           .unless_etag = target.unless_etag()},
+                           .unless_etag = target.unless_etag(),
+                           .public_only = public_only},
                           target, cancellation);
     if (!got) return target.finish(std::move(got).error());
     if (target.decision().action != Action::redirect) return target.finish({});

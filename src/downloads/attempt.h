@@ -36,6 +36,7 @@ class Target : public HttpSink {
   virtual Bytes offset() const = 0;
   virtual Bytes length() const { return 0; }
   virtual std::string unless_etag() const { return {}; }
+  virtual bool public_only() const { return false; }
   // Before each request: whether only the first host was asked so far, this request included.
   virtual void asking(bool /*at_home*/) {}
   // The answer ended, or broke off with `broken`.

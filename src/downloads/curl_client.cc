@@ -3,7 +3,10 @@
 // and netrc are all switched off: where a request goes and who sees the token is decided in transfer.cc.
 
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <charconv>
@@ -12,6 +15,7 @@
 #include <optional>
 
 #include "downloads/http_client.h"
+#include "downloads/reach.h"
 
 namespace gezel::downloads {
 namespace {
@@ -46,6 +50,7 @@ struct Exchange {
   Bytes header_bytes = 0;
   MonotonicTime last_byte;
   bool head_done = false, stopped = false, body_seen = false;
+  bool refused_address = false;  // one of the host's addresses is not public
   std::optional<Error> error;
 
   // False ends the transfer.
@@ -110,6 +115,36 @@ std::size_t on_header(char* data, std::size_t size, std::size_t count, void* exc
 
 std::size_t on_body(char* data, std::size_t size, std::size_t count, void* exchange) {
   return static_cast<Exchange*>(exchange)->body({data, size * count}) ? size * count : 0;
+}
+
+bool is_public(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto& in = reinterpret_cast<const sockaddr_in&>(address).sin_addr;
+    return is_public_address({reinterpret_cast<const unsigned char*>(&in), sizeof in});
+  }
+  if (address.sa_family != AF_INET6) return false;
+  const auto& in = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+  return is_public_address({reinterpret_cast<const unsigned char*>(&in), sizeof in});
+}
+
+// Looks at the very address that is about to be asked: what a name meant a moment ago says nothing.
+curl_socket_t open_public(void* exchange, curlsocktype, curl_sockaddr* address) {
+  if (!is_public(address->addr)) {
+    static_cast<Exchange*>(exchange)->refused_address = true;
+    return CURL_SOCKET_BAD;
+  }
+  const int fd = ::socket(address->family, address->socktype, address->protocol);
+  if (fd >= 0) static_cast<void>(::fcntl(fd, F_SETFD, FD_CLOEXEC));  // no worker gets it
+  return fd;
+}
+
+std::unexpected<Error> private_address(const std::string& host) {
+  return fail(
+      ErrorKind::denied, "private_address",
+      fmt::format("{} is an address of this network or machine, and those are not asked; download the "
+                  "file yourself and run `gezel import` on it",
+                  host),
+      "url");
 }
 
 std::unexpected<Error> network_error(std::string code, std::string message) {
@@ -198,6 +233,9 @@ void set_up(CURL* easy, const CurlOptions& options, const HttpGet& request, curl
   curl_easy_setopt(easy, CURLOPT_HEADERDATA, &exchange);
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &on_body);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &exchange);
+  if (!request.public_only || !options.proxy.empty()) return;
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, &open_public);
+  curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, &exchange);
 }
 
 // Nothing: it made the tunnel, or there is none. libcurl reports a refusal like a broken connection.
@@ -232,6 +270,7 @@ Result<> CurlClient::get(const HttpGet& request, HttpSink& sink, const Cancellat
     return fail(ErrorKind::invalid, "bad_token",
                 "the access token has blanks or control characters in it; set it again without them");
   }
+  if (request.public_only && !may_be_public(request.url.host)) return private_address(request.url.host);
   const Easy easy(curl_easy_init(), &curl_easy_cleanup);
   const Multi multi(curl_multi_init(), &curl_multi_cleanup);
   if (easy == nullptr || multi == nullptr)
@@ -269,6 +308,7 @@ Result<> CurlClient::get(const HttpGet& request, HttpSink& sink, const Cancellat
   if (const CURLcode code = result_of(multi.get()); code != CURLE_OK) {
     if (auto refused = proxy_refusal(easy.get(), request.url.host))
       return std::unexpected(std::move(*refused));
+    if (exchange.refused_address && code == CURLE_COULDNT_CONNECT) return private_address(request.url.host);
     return reason(code, request.url.host, exchange.body_seen);
   }
   if (!exchange.head_done) return network_error("dropped", request.url.host + " sent no answer");

@@ -17,11 +17,13 @@ namespace gezel::downloads {
 
 struct HttpGet {
   Url url;
-  Bytes offset = 0;         // > 0: only the rest from here is asked for
-  std::string bearer;       // "" = no Authorization
-  Bytes length = 0;         // > 0: only so many bytes are asked for; a server may send more
-  std::string unless_etag;  // not empty: where the file still has this one, 304 and no body is asked for
-  Millis limit{0};          // > 0: head and body are complete by then, or it is timed_out
+  Bytes offset = 0;          // > 0: only the rest from here is asked for
+  std::string bearer;        // "" = no Authorization
+  Bytes length = 0;          // > 0: only so many bytes are asked for; a server may send more
+  std::string unless_etag;   // not empty: where the file still has this one, 304 and no body is asked for
+  Millis limit{0};           // > 0: head and body are complete by then, or it is timed_out
+  bool public_only = false;  // a host whose addresses are none of reach.h is not asked; with a proxy the
+                             // proxy finds the address, and only one written as a number is looked at
 };
 
 class HttpSink {
@@ -38,7 +40,7 @@ class HttpClient {
   virtual ~HttpClient() = default;
   // Errors of the network have kind `unavailable` and may go away: host_unreachable, connection_refused,
   // timed_out, stalled, dropped, tls_error, network_error, and proxy_refused with a status of 5xx. Others:
-  // proxy_refused, cancelled, and those of the sink.
+  // proxy_refused, private_address (denied), cancelled, and those of the sink.
   virtual Result<> get(const HttpGet& request, HttpSink& sink, const Cancellation& cancellation) = 0;
 };
 

@@ -28,6 +28,7 @@ class PrefixTarget final : public Target {
   Bytes length() const override { return ranges_ ? goal_ - bytes_.size() : 0; }
   // A file that changes while it is read begins anew; the question is for its first request.
   std::string unless_etag() const override { return bytes_.empty() ? request_.unless_etag : std::string(); }
+  bool public_only() const override { return request_.public_only; }
 
   Result<> on_body(std::string_view data) override {
     out_.read_bytes += data.size();

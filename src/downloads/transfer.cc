@@ -23,6 +23,7 @@ class FileTarget final : public Target, public xet::FileSink {
       : file_(std::move(file)), request_(request), events_(events), whole_(file_.size() == 0) {}
 
   Bytes offset() const override { return file_.size(); }
+  bool public_only() const override { return request_.public_only; }
   Bytes high_water() const { return high_water_; }
 
   void asking(bool at_home) override { at_home_ = at_home; }
@@ -30,7 +31,7 @@ class FileTarget final : public Target, public xet::FileSink {
     status_ = head.status;
     // Only the hub itself may say where its storage is: who asks there shows the token.
     if (const auto access = link_target(head.link, "xet-auth");
-        at_home_ && !head.xet_hash.empty() && !access.empty())
+        at_home_ && !request_.public_only && !head.xet_hash.empty() && !access.empty())
       stored_ = xet::StoredFile{request_.url, access, head.xet_hash};
     return Target::on_head(head);
   }

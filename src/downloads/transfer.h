@@ -30,6 +30,9 @@ struct FileRequest {
   fs::path partial;          // is written to; stays on failure
   Bytes expected_bytes = 0;  // for progress while the server has not said; 0 = unknown
   AccessToken token;
+  // Somebody else's choice of a host: it and those it leads to must have public addresses (reach.h), unless
+  // `url` itself names this machine.
+  bool public_only = false;
 };
 
 struct Retry {
@@ -62,7 +65,8 @@ struct PrefixRequest {
   Bytes most_bytes = 32 * kMiB;
   Bytes expected_bytes = 0;  // of the whole file, for a host that does not say; 0 = unknown
   AccessToken token;
-  std::string unless_etag;  // of an earlier answer: a file that still has it is not read again
+  std::string unless_etag;   // of an earlier answer: a file that still has it is not read again
+  bool public_only = false;  // as in FileRequest
 };
 
 // Whether what is here of the file is enough; `file_bytes` is the size of all of it.

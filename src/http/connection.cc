@@ -9,6 +9,7 @@
 #include <boost/asio/use_awaitable.hpp>
 
 #include "http/os.h"
+#include "http/routes.h"
 #include "http/wire.h"
 
 namespace gezel::http {
@@ -128,6 +129,42 @@ class SocketResponse final : public api::Response {
   bool started_ = false, finished_ = false;
 };
 
+// A body that its handler reads: a disk that takes it slowly slows the client down, and nothing piles up.
+class SocketBody final : public api::BodyReader {
+ public:
+  SocketBody(Connection& connection, Connection::Parser& parser, std::uint64_t limit)
+      : connection_(connection), parser_(parser), limit_(limit) {}
+
+  asio::awaitable<Result<std::string>> next() override {
+    auto& body = parser_.get().body();
+    // Time that the handler takes is not the client's.
+    Connection::BodyPace pace{steady_clock::now()};
+    while (body.empty() && !parser_.is_done()) {
+      if (connection_.cancelled_) co_return broken();
+      connection_.reading_body_ = true;
+      const auto outcome = co_await connection_.read_body_piece(parser_, pace);
+      connection_.reading_body_ = false;
+      if (outcome == Connection::Outcome::closed) co_return broken();
+      if (outcome != Connection::Outcome::ok) {
+        const api::ApiError error = connection_.error_of(outcome, limit_);
+        const ErrorKind kind = outcome == Connection::Outcome::too_large ? ErrorKind::too_large
+                               : outcome == Connection::Outcome::timeout ? ErrorKind::timeout
+                                                                         : ErrorKind::invalid;
+        co_return std::unexpected(Error{kind, error.code, error.message, {}});
+      }
+    }
+    co_return std::exchange(body, {});
+  }
+
+ private:
+  static std::unexpected<Error> broken() {
+    return fail(ErrorKind::cancelled, "upload_broken", "the upload broke off; send the whole body again");
+  }
+  Connection& connection_;
+  Connection::Parser& parser_;
+  std::uint64_t limit_;
+};
+
 Connection::Connection(asio::ip::tcp::socket socket, const ConnectionContext& context)
     : socket_(std::move(socket)),
       context_(context),
@@ -185,6 +222,9 @@ asio::awaitable<bool> Connection::serve_one() {
       parser.body_limit(admission.body_limit);
       if (expects && buffer_.size() == 0 && !co_await write_all("HTTP/1.1 100 Continue\r\n\r\n"))
         co_return false;
+      if (admission.route->streams_body) {
+        co_return co_await answer_stream(std::move(admission), std::move(request), parser);
+      }
     }
     outcome = co_await read_body(parser);
     if (outcome != Outcome::ok) {
@@ -195,6 +235,16 @@ asio::awaitable<bool> Connection::serve_one() {
   request.body = std::move(parser.get().body());
   co_await answer(std::move(admission), std::move(request), parser);
   co_return !last_ && !gone_;
+}
+
+// The handler reads the body. What it leaves unread is dropped with the connection.
+asio::awaitable<bool> Connection::answer_stream(Admission admission, api::Request request, Parser& parser) {
+  last_ = true;
+  SocketBody body(*this, parser, admission.body_limit);
+  request.pieces = &body;
+  co_await answer(std::move(admission), std::move(request), parser);
+  if (!parser.is_done() && !gone_) co_await drain();
+  co_return false;
 }
 
 asio::awaitable<void> Connection::answer(Admission admission, api::Request request, const Parser& parser) {
@@ -248,28 +298,30 @@ asio::awaitable<Connection::Outcome> Connection::read_head(Parser& parser) {
 }
 
 asio::awaitable<Connection::Outcome> Connection::read_body(Parser& parser) {
+  BodyPace pace{steady_clock::now()};
+  Outcome outcome = Outcome::ok;
+  while (!parser.is_done() && outcome == Outcome::ok) outcome = co_await read_body_piece(parser, pace);
+  co_return outcome;
+}
+
+asio::awaitable<Connection::Outcome> Connection::read_body_piece(Parser& parser, BodyPace& pace) {
   const auto& limits = context_.limits;
-  const Time begin = steady_clock::now();
-  std::uint64_t arrived = 0;
-  while (!parser.is_done()) {
-    if (buffer_.size() > 0) {
-      error_code error;
-      buffer_.consume(parser.put(buffer_.data(), error));
-      if (error == beast::http::error::body_limit) co_return Outcome::too_large;
-      if (error && error != beast::http::error::need_more) co_return Outcome::malformed;
-      if (!error) continue;
-      // What the parser waits for is a chunk's first line or the trailer; neither may grow without end.
-      if (buffer_.size() > limits.header_bytes) co_return Outcome::malformed;
-    }
-    // A pause has its limit, and so has a body that never pauses but never gets anywhere either.
-    const Time due = begin + limits.body_grace + Millis(arrived * 1000 / limits.body_rate_bytes);
-    const std::size_t before = buffer_.size();
-    const Outcome outcome =
-        co_await read_more(kBodyPiece, std::min(steady_clock::now() + limits.body_stall, due));
-    if (outcome != Outcome::ok) co_return outcome;
-    arrived += buffer_.size() - before;
+  if (buffer_.size() > 0) {
+    error_code error;
+    buffer_.consume(parser.put(buffer_.data(), error));
+    if (error == beast::http::error::body_limit) co_return Outcome::too_large;
+    if (error && error != beast::http::error::need_more) co_return Outcome::malformed;
+    if (!error) co_return Outcome::ok;
+    // What the parser waits for is a chunk's first line or the trailer; neither may grow without end.
+    if (buffer_.size() > limits.header_bytes) co_return Outcome::malformed;
   }
-  co_return Outcome::ok;
+  // A pause has its limit, and so has a body that never pauses but never gets anywhere either.
+  const Time due = pace.begin + limits.body_grace + Millis(pace.arrived * 1000 / limits.body_rate_bytes);
+  const std::size_t before = buffer_.size();
+  const Outcome outcome =
+      co_await read_more(kBodyPiece, std::min(steady_clock::now() + limits.body_stall, due));
+  if (outcome == Outcome::ok) pace.arrived += buffer_.size() - before;
+  co_return outcome;
 }
 
 asio::awaitable<Connection::Outcome> Connection::read_more(std::size_t bytes, Time deadline) {
@@ -300,12 +352,12 @@ void Connection::disarm() {
   deadline_.cancel();
 }
 
-asio::awaitable<void> Connection::refuse(Outcome outcome, std::uint64_t body_limit) {
+api::ApiError Connection::error_of(Outcome outcome, std::uint64_t body_limit) const {
   api::ApiError error;
   switch (outcome) {
     case Outcome::ok:
     case Outcome::closed:
-      co_return;
+      break;
     case Outcome::timeout:
       error = api::invalid_request(
           "request_timeout",
@@ -330,7 +382,12 @@ asio::awaitable<void> Connection::refuse(Outcome outcome, std::uint64_t body_lim
       error = api::invalid_request("invalid_request", "the request is not well-formed HTTP/1.1");
       break;
   }
-  co_await refuse(context_.router.connection_error(error), true);
+  return error;
+}
+
+asio::awaitable<void> Connection::refuse(Outcome outcome, std::uint64_t body_limit) {
+  if (outcome == Outcome::ok || outcome == Outcome::closed) co_return;
+  co_await refuse(context_.router.connection_error(error_of(outcome, body_limit)), true);
 }
 
 // The last answer of this connection; `unread`: the client may still be sending.
@@ -399,6 +456,7 @@ void Connection::on_cancel(std::function<void(api::CancelReason)> on_cancel) {
 
 void Connection::cancel(api::CancelReason reason) {
   if (!cancelled_) cancelled_ = reason;
+  if (error_code ignored; reading_body_) socket_.cancel(ignored);
   if (on_cancel_) std::exchange(on_cancel_, {})(reason);
 }
 

@@ -52,15 +52,26 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   friend class SocketResponse;
+  friend class SocketBody;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   enum class Outcome { ok, closed, timeout, too_large, headers_too_large, malformed };
 
   asio::awaitable<bool> serve_one();
   asio::awaitable<Outcome> read_head(Parser& parser);
+  // How fast a body came so far.
+  struct BodyPace {
+    Time begin;
+    std::uint64_t arrived = 0;
+  };
   asio::awaitable<Outcome> read_body(Parser& parser);
+  // More of the body into the parser; ok also when there was nothing to wait for.
+  asio::awaitable<Outcome> read_body_piece(Parser& parser, BodyPace& pace);
+  // The error that a client gets for what became of its request; `body_limit` as its route has it.
+  api::ApiError error_of(Outcome outcome, std::uint64_t body_limit) const;
   // Appends to the buffer. ok, closed or timeout.
   asio::awaitable<Outcome> read_more(std::size_t bytes, Time deadline);
   asio::awaitable<void> answer(Admission admission, api::Request request, const Parser& parser);
+  asio::awaitable<bool> answer_stream(Admission admission, api::Request request, Parser& parser);
   asio::awaitable<void> refuse(Outcome outcome, std::uint64_t body_limit);
   asio::awaitable<void> refuse(Reply reply, bool unread);
   asio::awaitable<void> drain();
@@ -88,12 +99,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   bool idle_ = true;
   Time idle_since_;
-  bool fresh_ = true;  // no request has arrived yet
-  bool last_ = false;  // the running answer is the last
-  bool gone_ = false;  // the client is gone, or we dropped it
+  bool fresh_ = true;     // no request has arrived yet
+  bool last_ = false;     // the running answer is the last
+  bool gone_ = false;     // the client is gone, or we dropped it
   bool ended_ = false;    // the client sends nothing more; it may still read
   bool writing_ = false;  // bytes of an answer wait for the socket
 
+  bool reading_body_ = false;            // for a handler that waits for more of it
   SocketResponse* answering_ = nullptr;  // while a handler runs
   bool watching_ = false, watch_ends_ = false;
   asio::cancellation_signal watch_cancel_;

@@ -74,12 +74,15 @@ asio::awaitable<void> ensure_model(Call& call) {
   }
   api::Problems problems;
   const api::FieldReader fields(*body, "", problems);
-  const std::string model(fields.string("model").value_or(""));
+  service::EnsureRequest request{.model = std::string(fields.string("model").value_or("")),
+                                 .allow_network_names = call.caller.allows("ui"),
+                                 .id = std::string(fields.string("id").value_or("")),
+                                 .sha256 = std::string(fields.string("sha256").value_or(""))};
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
     co_return;
   }
-  const auto ensured = co_await call.services.inference.installs().ensure(model, call.caller.allows("ui"));
+  const auto ensured = co_await call.services.inference.installs().ensure(std::move(request));
   if (!ensured) {
     co_await call.fail(ensured.error());
     co_return;

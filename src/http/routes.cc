@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::uint64_t kSmallBody = kMiB;
 constexpr std::uint64_t kChatBody = 64 * kMiB;
+constexpr std::uint64_t kBundleBody = std::uint64_t{2} << 40;
 
 constexpr std::array kRoutes{
     Route{"POST", "/v1/chat/completions", "openai", kChatBody, ErrorForm::envelope, chat_completions},
@@ -33,6 +34,11 @@ constexpr std::array kRoutes{
     Route{"GET", "/api/llama-cpp/incomplete", "ui", kSmallBody, ErrorForm::flat, incomplete_models},
     Route{"POST", "/api/llama-cpp/models/*", "ui", kSmallBody, ErrorForm::flat, install_model},
     Route{"DELETE", "/api/llama-cpp/models/*", "ui", kSmallBody, ErrorForm::flat, delete_model},
+    Route{"POST", "/api/model-bundles/imports/scan", "ui", kBundleBody, ErrorForm::flat, scan_bundle, true},
+    Route{"POST", "/api/model-bundles/imports/confirm", "ui", kSmallBody, ErrorForm::flat, confirm_bundle},
+    Route{"GET", "/api/model-bundles/imports/*", "ui", kSmallBody, ErrorForm::flat, bundle_progress},
+    Route{"DELETE", "/api/model-bundles/imports/*", "ui", kSmallBody, ErrorForm::flat, discard_bundle},
+    Route{"GET", "/api/model-bundles/*", "ui", kSmallBody, ErrorForm::flat, export_bundle},
     Route{"GET", "/api/catalog/*", "ui", kSmallBody, ErrorForm::flat, catalog_items},
     Route{"GET", "/api/catalog-updates", "ui", kSmallBody, ErrorForm::flat, catalog_updates},
     Route{"POST", "/api/catalog-updates", "ui", kSmallBody, ErrorForm::flat, set_catalog_updates},

@@ -42,6 +42,7 @@ struct Route {
   std::uint64_t body_limit;
   ErrorForm errors;
   asio::awaitable<void> (*handler)(Call&);
+  bool streams_body = false;  // the handler reads the body itself, in pieces
 };
 
 std::span<const Route> routes();
@@ -85,6 +86,11 @@ asio::awaitable<void> active_installs(Call& call);
 asio::awaitable<void> install_model(Call& call);
 asio::awaitable<void> delete_model(Call& call);  // also the cancellation of its install
 asio::awaitable<void> discovered_models(Call& call);
+asio::awaitable<void> export_bundle(Call& call);
+asio::awaitable<void> scan_bundle(Call& call);
+asio::awaitable<void> bundle_progress(Call& call);
+asio::awaitable<void> confirm_bundle(Call& call);
+asio::awaitable<void> discard_bundle(Call& call);
 asio::awaitable<void> rotate_key(Call& call);
 asio::awaitable<void> shutdown(Call& call);
 

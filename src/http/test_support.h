@@ -115,11 +115,12 @@ class FakeEvents final : public service::InstallEvents {
 class FakeInstalls final : public service::Installs {
  public:
   explicit FakeInstalls(const asio::any_io_executor& loop) : events(std::make_shared<FakeEvents>(loop)) {}
-  asio::awaitable<api::ApiResult<service::EnsuredModel>> ensure(std::string model, bool allow_hub) override {
-    asked = model;
-    hub_allowed = allow_hub;
+  asio::awaitable<api::ApiResult<service::EnsuredModel>> ensure(service::EnsureRequest request) override {
+    asked = request.model;
+    hub_allowed = request.allow_network_names;
+    ensured = request;
     if (refusal) co_return std::unexpected(*refusal);
-    co_return service::EnsuredModel{model, job_id};
+    co_return service::EnsuredModel{request.model, job_id};
   }
   asio::awaitable<api::ApiResult<service::EnsuredModel>> install(service::InstallRequest request) override {
     requested = request;
@@ -150,7 +151,62 @@ class FakeInstalls final : public service::Installs {
   std::shared_ptr<FakeEvents> events;
   std::string job_id = "job-1", asked;
   bool hub_allowed = false;
+  std::optional<service::EnsureRequest> ensured;
   std::optional<service::InstallRequest> requested;
+  std::optional<api::ApiError> refusal;
+};
+
+// Takes any upload, and remembers it.
+class FakeBundles final : public service::Bundles {
+ public:
+  class Download final : public service::BundleDownload {
+   public:
+    explicit Download(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
+    std::string file_name() const override { return "m.gezmodel"; }
+    Bytes total_bytes() const override { return 6; }
+    asio::awaitable<api::ApiResult<std::string>> next() override {
+      if (at_ == pieces_.size()) co_return std::string();
+      if (pieces_[at_] == "broken")
+        co_return std::unexpected(api::invalid_request("model_changing", "a file changed"));
+      co_return pieces_[at_++];
+    }
+
+   private:
+    std::vector<std::string> pieces_;
+    std::size_t at_ = 0;
+  };
+
+  asio::awaitable<api::ApiResult<std::shared_ptr<service::BundleDownload>>> export_model(
+      std::string engine, std::string id) override {
+    exported = engine + " " + id;
+    if (refusal) co_return std::unexpected(*refusal);
+    co_return std::make_shared<Download>(pieces);
+  }
+  asio::awaitable<api::ApiResult<service::BundleScanned>> scan(service::BundleScan request) override {
+    scanned = request;
+    scanned->upload = nullptr;
+    if (refusal) co_return std::unexpected(*refusal);
+    while (request.upload != nullptr) {
+      const auto piece = co_await request.upload->next();
+      if (!piece) co_return std::unexpected(api::from_error(piece.error()));
+      if (piece->empty()) break;
+      uploaded += *piece;
+    }
+    co_return service::BundleScanned{!request.respond_async, json::object{{"importId", request.import_id}}};
+  }
+  api::ApiResult<json::value> progress(const std::string& id) override {
+    return json::object{{"importId", id}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> confirm(std::string id, bool replace) override {
+    co_return json::object{{"importId", id}, {"replace", replace}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> discard(std::string id) override {
+    co_return json::object{{"discarded", id}};
+  }
+
+  std::vector<std::string> pieces{"abc", "def"};
+  std::string exported, uploaded;
+  std::optional<service::BundleScan> scanned;
   std::optional<api::ApiError> refusal;
 };
 
@@ -225,6 +281,7 @@ class FakeService final : public service::InferenceService {
     co_return json::object{{"enabled", enabled.value_or(false)}, {"url", url.value_or("")}};
   }
   service::Installs& installs() override { return install; }
+  service::Bundles& bundles() override { return bundle; }
   asio::awaitable<void> stop() override { co_return; }
   bool stopping() const override { return false; }
 
@@ -235,6 +292,7 @@ class FakeService final : public service::InferenceService {
 
   std::shared_ptr<Script> script;
   FakeInstalls install;
+  FakeBundles bundle;
   std::optional<api::ApiError> refusal;
   std::optional<api::ChatRequest> last;
   std::optional<service::PlanRequest> plan_asked;

@@ -12,6 +12,7 @@
 #include "gguf/split.h"
 #include "models/ids.h"
 #include "models/installer.h"
+#include "models/owner.h"
 
 namespace gezel::models {
 namespace {
@@ -199,29 +200,9 @@ Result<InstallPlan> plan_hub(const HubId& id, std::string_view commit, const std
   out.name = split ? split->prefix : name.substr(0, name.size() - std::min<std::size_t>(name.size(), 5));
   out.repository_file = chosen.front().path;
   out.id = whole_local_id(out.name);
-  if (out.id.size() > kMaxIdLength) out.id = distinct_hub_id(out);
+  if (out.id.size() > kMaxIdLength) out.id = distinct_id(out);
   GEZEL_CHECK(check_plan(out));
   return out;
-}
-
-std::string hub_file(const InstallPlan& plan) {
-  return fmt::format("{}/{}", plan.repository, plan.repository_file);
-}
-
-std::string distinct_hub_id(const InstallPlan& plan) {
-  constexpr std::size_t kMark = 8;  // of 64 hexadecimal digits
-  return marked_id(whole_local_id(plan.name), "-" + sha256_hex(hub_file(plan)).substr(0, kMark));
-}
-
-std::string free_hub_id(const InstallPlan& plan,
-                        const std::function<const InstalledModel*(std::string_view)>& installed) {
-  const auto is_this = [&](const InstalledModel* model) {
-    return model != nullptr && is_same_source(*model, plan);
-  };
-  std::string distinct = distinct_hub_id(plan);
-  if (is_this(installed(distinct))) return distinct;
-  const auto* there = installed(plan.id);
-  return there == nullptr || is_this(there) ? plan.id : distinct;
 }
 
 namespace {

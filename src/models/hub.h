@@ -3,14 +3,12 @@
 // Models straight from a repository of the hub: "hf:<org>/<repo>[@<revision>][:<file or quantization>]" (spec
 // 60 section 17.2). Reading ids and listings and choosing files is pure; resolve_hub() asks the hub.
 #pragma once
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "downloads/transfer.h"
 #include "models/plan.h"
-#include "models/store.h"
 
 namespace gezel::models {
 
@@ -44,19 +42,9 @@ Result<std::string> parse_commit(std::string_view text);
 // `no_such_file` lists what there is.
 Result<std::vector<HubFile>> choose_files(const std::vector<HubFile>& files, std::string_view selector);
 
-// An ordinary plan with the pins of the listing, id local-<slug>, or distinct_hub_id() where that is too
-// long.
+// An ordinary plan with the pins of the listing, id local-<slug>, or distinct_id() where that is too long.
 Result<InstallPlan> plan_hub(const HubId& id, std::string_view commit, const std::vector<HubFile>& chosen,
                              const Hub& hub);
-
-// "<repository>/<path of the first file>": what tells one hub model from another.
-std::string hub_file(const InstallPlan& plan);
-// local-<slug>-<eight digits of the hub_file()'s digest>
-std::string distinct_hub_id(const InstallPlan& plan);
-// The id that the plan's model has or can get: the plan's own, or the distinct one when that is another
-// model's. `installed` is nullptr for an id that nobody has.
-std::string free_hub_id(const InstallPlan& plan,
-                        const std::function<const InstalledModel*(std::string_view)>& installed);
 
 // What the hub says of revision and files, page by page, and the plan. Error `listing_too_long` beyond the
 // limits above. Blocking.

@@ -4,6 +4,7 @@
 
 #include "models/ids.h"
 #include "models/install_test_support.h"
+#include "models/owner.h"
 
 namespace gezel::models {
 namespace {
@@ -98,7 +99,7 @@ TEST(HubPlan, AnIdThatWouldBeCutTellsItsFilesApart) {
   EXPECT_NE(one, two);
   EXPECT_EQ(plan("org/a", "sub/m.gguf").id, "local-m");
   EXPECT_EQ(plan("org/a", "sub/m.gguf").repository_file, "sub/m.gguf");
-  EXPECT_EQ(distinct_hub_id(plan("org/a", "sub/m.gguf")),
+  EXPECT_EQ(distinct_id(plan("org/a", "sub/m.gguf")),
             "local-m-" + sha256_hex("org/a/sub/m.gguf").substr(0, 8));
 }
 

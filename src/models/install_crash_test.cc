@@ -2,9 +2,8 @@
 // nothing is, the next start cleans up, and the next install ends well.
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "models/crash_support.h"
 #include "models/install_test_support.h"
 
 namespace gezel::models {
@@ -12,6 +11,7 @@ namespace {
 
 using testing::CountingEntropy;
 using ::testing::ElementsAre;
+using testing::End;
 using testing::Files;
 using ::testing::IsEmpty;
 using testing::plan_for;
@@ -19,52 +19,23 @@ using testing::tiny_model;
 
 class Crash : public ::testing::Test {
  protected:
-  // One life of a process: its own store, and an end after `steps` steps (-1 = none). Returns whether it got
-  // through, and the name of the last step.
-  struct End {
-    bool completed = false;
-    std::string step;
-  };
-  End live(const Files& files, int steps, std::string version) {
-    int report[2];
-    if (::pipe(report) != 0) std::abort();
-    const pid_t child = ::fork();
-    if (child == 0) {
-      ::close(report[0]);
-      ::_exit(install_until(files, steps, version, report[1]));
-    }
-    ::close(report[1]);
-    End out;
-    char buffer[256];
-    for (ssize_t got; (got = ::read(report[0], buffer, sizeof buffer)) > 0;)
-      out.step.assign(buffer, static_cast<std::size_t>(got));
-    ::close(report[0]);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    out.completed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    return out;
-  }
-
-  int install_until(const Files& files, int steps, const std::string& version, int report) {
-    downloads::testing::SharedClock clock;
-    downloads::testing::FakeWaiter waiter(clock);
-    SystemEntropy entropy;
-    ModelStore store(home.path(), clock, entropy);
-    testing::MemoryClient client;
-    client.files = files;
-    const downloads::Transfers transfers(client, waiter, entropy);
-    testing::RememberingObserver observer;
-    InstallOptions options;
-    options.at_step = [&](std::string_view step) {
-      if (steps >= 0 && steps-- == 0) {
-        static_cast<void>(!::write(report, step.data(), step.size()));
-        ::_exit(9);  // as a kill would: nothing is tidied up
-      }
-    };
-    const auto done =
-        install(store, transfers, clock, plan_for(files, "http://127.0.0.1:1", "model-q4", version), options,
-                observer, {});
-    return done ? 0 : 1;
+  // One life of a process, with its own store.
+  End live(const Files& files, int steps, const std::string& version) {
+    return testing::run_until(steps, [&](const StepHook& at_step) {
+      downloads::testing::SharedClock shared;
+      downloads::testing::FakeWaiter waiter(shared);
+      SystemEntropy random;
+      ModelStore store(home.path(), shared, random);
+      testing::MemoryClient client;
+      client.files = files;
+      const downloads::Transfers transfers(client, waiter, random);
+      testing::RememberingObserver observer;
+      InstallOptions options;
+      options.at_step = at_step;
+      return install(store, transfers, shared, plan_for(files, "http://127.0.0.1:1", "model-q4", version),
+                     options, observer, {})
+          .has_value();
+    });
   }
 
   std::vector<std::string> names_in(const fs::path& folder) {

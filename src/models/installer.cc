@@ -97,11 +97,12 @@ class Install {
     // used now may be so for a while only: a file on a disk that is not there, too many open files. Its
     // manifest still says whose it is, and which files are good.
     if (auto recorded = store_.recorded(plan_.id)) {
-      GEZEL_CHECK(check_owner(recorded->model, plan_));
+      if (!options_.replace) GEZEL_CHECK(check_owner(recorded->model, plan_));
       current_ = std::move(recorded->model);
       return {};
     }
-    return check_odd_manifest(store_.root() / plan_.id / kManifestName, plan_);
+    return options_.replace ? Result<>()
+                            : check_odd_manifest(store_.root() / plan_.id / kManifestName, plan_);
   }
 
   // The installed file that is what the plan asks for; nothing is read for it.
@@ -228,7 +229,8 @@ class Install {
         {.url = url,
          .partial = staging_->partial(file),
          .expected_bytes = file.size_bytes,
-         .token = options_.token},
+         .token = options_.token,
+         .public_only = plan_.source == kFromUrl},
         {.progress = [&](Bytes written, Bytes) { report(written, false); },
          .retrying = [&](const downloads::Retry& retry) { observer_.retrying(file.name, retry); }},
         cancellation_);
@@ -255,15 +257,16 @@ class Install {
     return digest;
   }
 
-  static InstallError mismatch(const PlannedFile& file, const std::string& actual) {
+  InstallError mismatch(const PlannedFile& file, const std::string& actual) const {
     return {
         {ErrorKind::corrupt,
          "hash_mismatch",
          fmt::format(
-             "{} on the host differs from the one in the catalog (SHA-256 {}, expected {}); it was removed "
+             "{} on the host differs from the one {} (SHA-256 {}, expected {}); it was removed "
              "and nothing else changed. Try again later, or install it without the check if you trust the "
              "host",
-             file.name, actual, file.sha256),
+             file.name, plan_.source == kFromUrl ? "that was asked for" : "in the catalog", actual,
+             file.sha256),
          {}},
         Mismatch{file.name, file.sha256, actual}};
   }
@@ -321,6 +324,7 @@ class Install {
     draft.catalog_version = plan_.catalog_version;
     draft.repository = plan_.repository;
     draft.repository_file = plan_.repository_file;
+    draft.address = plan_.address;
     draft.revision = plan_.revision;
     draft.architecture = facts_.architecture;
     draft.quantization = plan_.quantization.empty() ? facts_.quantization : plan_.quantization;

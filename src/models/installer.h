@@ -47,6 +47,7 @@ struct Installed {
 struct InstallOptions {
   bool skip_sha = false;  // a person saw a mismatch and wants the file all the same
   downloads::AccessToken token;
+  bool replace = false;  // somebody wants what is there under the id replaced, whoever it came from
   // Told the name of each step once it is done: "reserved", "staged", "room", "reused <file>", "fetched
   // <file>", "verified <file>", "read header", "manifest", "backup", "published", "synced", "set aside",
   // "cleaned".

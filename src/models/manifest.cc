@@ -129,6 +129,7 @@ Result<Manifest> parse_manifest(std::string_view text, const fs::path& folder) {
   model.repository = string_or(out.members, "huggingfaceRepo");
   model.revision = string_or(out.members, "revision");
   model.repository_file = string_or(out.members, "huggingfaceFile");
+  model.address = string_or(out.members, "downloadUrl");
   model.payload_fingerprint = string_or(out.members, "payloadFingerprint");
   model.chat_template_present = bool_or(out.members, "chatTemplatePresent", false);
 
@@ -204,6 +205,7 @@ json::object draft_manifest(const ManifestDraft& draft) {
                                    {"catalogVersion", &draft.catalog_version},
                                    {"huggingfaceRepo", &draft.repository},
                                    {"huggingfaceFile", &draft.repository_file},
+                                   {"downloadUrl", &draft.address},
                                    {"revision", &draft.revision}}) {
     if (!text->empty()) out[name] = *text;
   }

@@ -6,8 +6,9 @@
 // Beyond section 8 it holds: `fileStamps` {file: {sizeBytes, mtimeNs, inode}} taken at import and renewed
 // when the files are hashed, so that an unchanged file is recognised without reading it; `importedFrom`, the
 // path an import was given, and `importedStamps` of what was there; `defaultChatTemplate` for files without a
-// template; `huggingfaceFile`, the path of a hub model's first file in its repository; and `refused` {file,
-// expected, actual, at} after a file was found to differ from its recorded digest.
+// template; `huggingfaceFile`, the path of a hub model's first file in its repository; `downloadUrl`, where
+// the file of a model from any address was; and `refused` {file, expected, actual, at} after a file was found
+// to differ from its recorded digest.
 #pragma once
 #include <optional>
 #include <string>
@@ -55,7 +56,7 @@ struct ManifestDraft {
   // Of installs. The files are in the order parts, draft, auxiliary, projector.
   fs::path draft;
   std::vector<std::pair<std::string, fs::path>> auxiliary;  // role and file
-  std::string catalog_id, catalog_version, repository, revision, repository_file;
+  std::string catalog_id, catalog_version, repository, revision, repository_file, address;
   json::object media;  // further members
   bool proven = true;  // false: hashes were not compared, so no fingerprint
 };

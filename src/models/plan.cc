@@ -191,30 +191,6 @@ Result<InstallPlan> plan_install(const catalog::Resolved& resolved, Backend back
   return out;
 }
 
-Result<InstallPlan> plan_url(std::string_view url, std::string_view id, std::string_view sha256) {
-  GEZEL_TRY(const auto parsed, downloads::parse_url(url));
-  InstallPlan out;
-  out.source = "url";
-  PlannedFile file;
-  file.name = name_of_url(parsed.text);
-  if (!catalog::lowered(file.name).ends_with(".gguf")) {
-    return fail(ErrorKind::invalid, "bad_url",
-                fmt::format("the address \"{}\" names no .gguf file; give the address of the file itself",
-                            url.substr(0, 200)),
-                "url");
-  }
-  if (!sha256.empty() && !catalog::is_sha256(sha256))
-    return fail(ErrorKind::invalid, "invalid_sha256", "sha256 must be 64 hexadecimal digits", "sha256");
-  file.urls = {parsed.text};
-  file.sha256 = catalog::lowered(sha256);
-  const std::string stem = file.name.substr(0, file.name.size() - 5);
-  out.name = stem;
-  out.id = id.empty() ? local_id(stem) : std::string(id);
-  out.files.push_back(std::move(file));
-  GEZEL_CHECK(check_plan(out));
-  return out;
-}
-
 Result<> check_plan(const InstallPlan& plan) {
   if (!is_store_safe_id(plan.id)) {
     return fail(

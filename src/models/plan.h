@@ -24,6 +24,8 @@ struct Hub {
   std::vector<std::string> mirrors;  // base addresses with the same layout
 };
 
+inline constexpr std::string_view kFromUrl = "url";
+
 enum class FileRole { weights, projector, draft, part, auxiliary };  // part: one of an MLX folder
 
 struct PlannedFile {
@@ -38,9 +40,10 @@ struct PlannedFile {
 struct InstallPlan {
   catalog::Backend backend = catalog::Backend::llama_cpp;
   std::string id, name;
-  std::string source;  // catalog | huggingface | url
+  std::string source;  // catalog | huggingface | url (kFromUrl)
   std::string catalog_id, catalog_version, repository, revision, quantization;
   std::string repository_file;  // of hub models: the path of the first file in the repository
+  std::string address;          // of models from any address (models/url_source.h): where the first file is
   std::int64_t context_window = 0;
   std::vector<PlannedFile> files;
   std::string chat_template;  // of MLX models whose files bring none
@@ -62,10 +65,6 @@ Result<InstallPlan> plan_install(const catalog::Resolved& resolved, catalog::Bac
 // <base>/<repository>/resolve/<revision or main>/<path>?download=true, percent-encoded.
 std::string repository_url(std::string_view base, std::string_view repository, std::string_view revision,
                            std::string_view path);
-
-// One GGUF file from any address; its name is the last segment of the path. `id` "" = derived from the name.
-// Error `bad_url`, `invalid-model-id`.
-Result<InstallPlan> plan_url(std::string_view url, std::string_view id = {}, std::string_view sha256 = {});
 
 // The second of two checks of every name (the first is the grammar that its reader applies): ids and names of
 // the plan are safe, unique without regard to case, and none is the manifest or a leftover's.

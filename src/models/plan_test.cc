@@ -102,16 +102,6 @@ TEST_F(Plan, NamesAreCheckedAgainBeforeTheyReachTheDisk) {
   EXPECT_FALSE(check_plan(bad));
 }
 
-TEST_F(Plan, AnyAddressOfAGgufFile) {
-  const auto made = plan_url("https://example.org/x/My%20Model.Q4_K_M.gguf?token=1");
-  ASSERT_TRUE(made) << made.error().message;
-  EXPECT_EQ(made->files[0].name, "My%20Model.Q4_K_M.gguf");
-  EXPECT_EQ(made->id, "local-my-20model.q4-k-m");
-  EXPECT_EQ(plan_url("https://example.org/x.zip").error().code, "bad_url");
-  EXPECT_EQ(plan_url("http://example.org/x.gguf").error().code, "bad_url");
-  EXPECT_EQ(plan_url("https://example.org/x.gguf", "../x").error().code, "invalid-model-id");
-}
-
 TEST(Preflight, Case30NeedsTwoGibOfHeadRoom) {
   EXPECT_EQ(required_bytes(remaining_bytes({{5'868'826'976, 0}})), 8'016'310'624U);
 }

@@ -35,8 +35,8 @@ std::unexpected<Error> told(Error error, const PlannedFile& file, const std::str
 }
 
 Result<RemoteHeader> read_from(const std::string& address, const PlannedFile& file,
-                               const std::string& unless_etag, const downloads::Transfers& transfers,
-                               const downloads::AccessToken& token,
+                               const std::string& unless_etag, bool public_only,
+                               const downloads::Transfers& transfers, const downloads::AccessToken& token,
                                const downloads::Cancellation& cancellation) {
   gguf::Limits limits;
   limits.header_bytes = kMostHeaderBytes;
@@ -50,7 +50,8 @@ Result<RemoteHeader> read_from(const std::string& address, const PlannedFile& fi
                                      .most_bytes = kMostHeaderBytes,
                                      .expected_bytes = file.size_bytes,
                                      .token = token,
-                                     .unless_etag = unless_etag},
+                                     .unless_etag = unless_etag,
+                                     .public_only = public_only},
                                     enough, cancellation);
   if (!got) return told(std::move(got).error(), file, address);
   RemoteHeader out;
@@ -104,7 +105,8 @@ Result<RemoteHeader> read_remote_header(const InstallPlan& plan, const std::stri
   const PlannedFile& first = *files.front();
   std::optional<Error> refused;
   for (const auto& address : first.urls) {
-    auto header = read_from(address, first, unless_etag, transfers, token, cancellation);
+    auto header =
+        read_from(address, first, unless_etag, plan.source == kFromUrl, transfers, token, cancellation);
     if (header) {
       if (!header->unchanged) GEZEL_CHECK(check_parts(header->metadata, files.size(), first));
       return header;

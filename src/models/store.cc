@@ -207,6 +207,10 @@ Inventory ModelStore::inventory() const {
   return out;
 }
 
+bool ModelStore::has(std::string_view id) const {
+  return std::ranges::any_of(ids(), [&](const std::string& other) { return same_id(id, other); });
+}
+
 std::vector<std::string> ModelStore::near_misses(std::string_view id) const {
   auto all = ids();
   if (shared_) {

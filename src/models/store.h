@@ -47,6 +47,7 @@ struct InstalledModel {
   // What it was installed from; "" for imports.
   std::string catalog_id, catalog_version, repository, revision, payload_fingerprint;
   std::string repository_file;  // the path of the first file in the repository, "" = not recorded
+  std::string address;          // where a model from any address was downloaded
   // By payload file name, by absolute path for references. Digests: empty until hashed.
   std::map<std::string, std::string> sha256;
   std::map<std::string, FileStamp> stamps;  // of the same files when they were hashed, or else imported
@@ -154,6 +155,9 @@ class ModelStore {
     bool files_good = true;
   };
   std::optional<Recorded> recorded(std::string_view id) const;
+  // Whether something with a manifest has the id, in whatever state; ids are told apart without regard to
+  // case.
+  bool has(std::string_view id) const;
   // Ids most like `id`, best first, at most three.
   std::vector<std::string> near_misses(std::string_view id) const;
 

@@ -36,7 +36,7 @@ class CoreInstalls final : public Installs {
   void start();       // background work
   void begin_stop();  // cancels every install; what arrived stays
 
-  asio::awaitable<api::ApiResult<EnsuredModel>> ensure(std::string model, bool allow_hub) override;
+  asio::awaitable<api::ApiResult<EnsuredModel>> ensure(EnsureRequest request) override;
   asio::awaitable<api::ApiResult<EnsuredModel>> install(InstallRequest request) override;
   api::ApiResult<json::value> job(const std::string& job_id) override;
   api::ApiResult<std::shared_ptr<InstallEvents>> watch(const std::string& job_id) override;
@@ -87,9 +87,12 @@ class CoreInstalls final : public Installs {
   std::optional<api::ApiResult<EnsuredModel>> join(catalog::Backend backend, const std::string& id,
                                                    const std::string& file = {}) const;
   api::ApiResult<EnsuredModel> start_job(models::InstallPlan plan, bool skip_sha);
-  asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_hub(std::string text);
-  // Fills in what the header of the plan's first file says. Plan and `out` outlive the call.
-  asio::awaitable<Result<>> read_header(const models::InstallPlan& plan,
+  asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_network(EnsureRequest request);
+  // Whether the file of an address is a model, and its size, where the host says it.
+  asio::awaitable<api::ApiResult<bool>> look_at(models::InstallPlan& plan);
+  // Fills in what the header of the plan's first file says, and the sizes that the plan lacks. Plan and `out`
+  // outlive the call.
+  asio::awaitable<Result<>> read_header(models::InstallPlan& plan,
                                         std::shared_ptr<downloads::Cancellation> cancelled, RemoteModel& out);
   void before_done();
   asio::awaitable<void> after_install(std::string id);
@@ -124,6 +127,8 @@ class CoreInstalls final : public Installs {
   bool planning_ = false;  // somebody asks the network for a plan
   engine::Wakeup planned_;
   std::weak_ptr<downloads::Cancellation> asked_;  // ends that
+  std::set<std::shared_ptr<downloads::Cancellation>>
+      looking_at_;  // looks at addresses that are to be installed
 
   std::set<std::string> removing_;
   bool adopting_ = false;
@@ -132,6 +137,7 @@ class CoreInstalls final : public Installs {
 
 // How an install, and a question about one, is refused.
 api::ApiError install_error(const Error& error);
+api::ApiError plan_error(const Error& error);  // of what was read before a download
 api::ApiError unsupported_backend(std::string_view model);
 
 // An install is a fresh start, even of the same file.

@@ -102,6 +102,7 @@ class Service final : public InferenceService {
     co_return co_await core->catalog_updates().set(enabled, std::move(url));
   }
   Installs& installs() override { return core_->installs(); }
+  Bundles& bundles() override { return core_->bundles(); }
   asio::awaitable<void> stop() override {
     const auto core = core_;
     co_await core->stop();

@@ -21,6 +21,7 @@
 #include "downloads/cancellation.h"
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
+#include "service/bundles.h"
 #include "service/config.h"
 #include "service/gpu_parts.h"
 #include "service/install_settings.h"
@@ -147,6 +148,7 @@ class InferenceService {
       std::optional<bool> enabled, std::optional<std::string> url) = 0;
 
   virtual Installs& installs() = 0;  // lives as long as the service
+  virtual Bundles& bundles() = 0;    // the same
 
   // Ends background work and every engine, running requests get their error. Idempotent.
   virtual asio::awaitable<void> stop() = 0;

@@ -98,6 +98,14 @@ Result<> check_addresses(const InstallSettings& settings) {
   return {};
 }
 
+catalog::CatalogOptions catalog_options(const std::filesystem::path& home, const InstallSettings& settings) {
+  catalog::CatalogOptions out{.user_folder = home / "catalog",
+                              .override_folder = settings.catalog_override,
+                              .live_folder = home / "catalog-live"};
+  out.service.ignore_floors = settings.ignore_catalog_floors;
+  return out;
+}
+
 std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& home,
                                                  const InstallSettings& settings,
                                                  std::optional<Bytes> memory_budget,
@@ -112,11 +120,7 @@ std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& ho
   out->downloads = world->downloads.get_executor();
   out->questions = world->questions.get_executor();
   out->headers = world->headers.get_executor();
-  catalog::CatalogOptions options{.user_folder = home / "catalog",
-                                  .override_folder = settings.catalog_override,
-                                  .live_folder = home / "catalog-live"};
-  options.service.ignore_floors = settings.ignore_catalog_floors;
-  out->catalog = std::make_shared<const catalog::Catalog>(std::move(options));
+  out->catalog = std::make_shared<const catalog::Catalog>(catalog_options(home, settings));
   out->transfers = std::shared_ptr<const downloads::Transfers>(world, &world->transfers);
   out->documents = std::shared_ptr<const downloads::Transfers>(world, &world->documents);
   if (!settings.hub.empty()) out->hub.base = without_end_slashes(settings.hub);

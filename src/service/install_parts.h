@@ -48,6 +48,9 @@ struct InstallParts {
   std::function<void()> drain;
 };
 
+// Where the catalog of a home is.
+catalog::CatalogOptions catalog_options(const std::filesystem::path& home, const InstallSettings& settings);
+
 // Those of a daemon. `home` holds the user's catalog. `settings` passed check_addresses().
 std::shared_ptr<InstallParts> make_install_parts(const std::filesystem::path& home,
                                                  const InstallSettings& settings,

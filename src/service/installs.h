@@ -33,6 +33,15 @@ struct EnsuredModel {
   std::string job_id;    // "" = it is installed
 };
 
+struct EnsureRequest {
+  std::string model;
+  // Whether "hf:..." and addresses may be named: whoever may, decides whom the service asks.
+  bool allow_network_names = false;
+  // Of such a model only. What to call it, "" = derived from its name; and the digest that the file of an
+  // address must have, "" = whatever it has.
+  std::string id = {}, sha256 = {};
+};
+
 struct InstallRequest {
   std::string id;
   bool skip_sha = false, include_projector = false;
@@ -43,9 +52,9 @@ class Installs {
  public:
   virtual ~Installs() = default;
 
-  // Section 9.1. `allow_hub`: whether "hf:..." may be named. Errors of sections 9.1 and 19, those of
-  // resolve_hub(), `too_many_installs`.
-  virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(std::string model, bool allow_hub) = 0;
+  // Section 9.1. Errors of sections 9.1 and 19, those of resolve_hub(), plan_url() and look_at_url(),
+  // `too_many_installs`.
+  virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(EnsureRequest request) = 0;
   // Also for an installed model, which is then brought up to date. Joins a running install. Its job id. Error
   // `read-only-model` where only the machine's store has it and no copy of one's own is asked for.
   virtual asio::awaitable<api::ApiResult<EnsuredModel>> install(InstallRequest request) = 0;

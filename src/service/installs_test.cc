@@ -40,7 +40,7 @@ class InstallService : public testing::ServiceTest {
                     content.size(), id, sha256));
   }
   auto ensure(const std::string& model, bool allow_hub = false) {
-    return wait(service->installs().ensure(model, allow_hub));
+    return wait(service->installs().ensure({.model = model, .allow_network_names = allow_hub}));
   }
   std::string ensure_code(const std::string& model) {
     const auto result = ensure(model);

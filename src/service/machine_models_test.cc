@@ -41,7 +41,7 @@ TEST_F(MachineService, ItsModelsAreReadyAndCannotBeDeletedOrUpdated) {
   publish("shared");
   start();
   settle();
-  EXPECT_EQ(wait(service->installs().ensure("llama-cpp:shared", false))->job_id, "");
+  EXPECT_EQ(wait(service->installs().ensure({.model = "llama-cpp:shared"}))->job_id, "");
   const auto removed = wait(service->installs().remove("shared", false));
   ASSERT_FALSE(removed);
   EXPECT_EQ(removed.error().status, 409);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "models/hub.h"
+#include "models/url_source.h"
 
 namespace gezel::service {
 namespace {
@@ -28,7 +29,7 @@ std::string_view facts_source_name(FactsSource source) {
 }
 
 bool is_network_name(std::string_view text) {
-  return models::is_hub_id(text) || text.find("://") != std::string_view::npos;
+  return models::is_hub_id(text) || models::is_url(text);
 }
 
 capacity::ModelFacts facts_of_header(const models::InstallPlan& plan, const gguf::Metadata& metadata,

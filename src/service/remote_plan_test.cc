@@ -211,7 +211,8 @@ TEST_F(RemotePlan, AFileOfTheHubIsPlannedWithoutAnInstall) {
 TEST_F(RemotePlan, AFileOfTheHubThatIsInstalledIsPlannedAsInstalled) {
   serve_hub("m.gguf", model_file());
   start();
-  const auto started = wait(service->installs().ensure("hf:org/repo", true));
+  const auto started =
+      wait(service->installs().ensure({.model = "hf:org/repo", .allow_network_names = true}));
   ASSERT_TRUE(started);
   settle();
   capacity::MemoryPlan own;
@@ -235,7 +236,7 @@ TEST_F(RemotePlan, AnAddressIsPlannedAndASecondLookAsksTheHost) {
   EXPECT_EQ(number(planned("https://models.example/x/m.gguf"), "download_bytes"),
             client.files["m.gguf"].size());
   EXPECT_EQ(refusal("http://models.example/m.gguf"), "400 bad_url");
-  EXPECT_EQ(refusal("https://models.example/m.zip"), "400 bad_url");
+  EXPECT_EQ(refusal("https://models.example/"), "400 bad_url");
   EXPECT_EQ(refusal("file:///etc/passwd"), "400 bad_url");
 }
 

@@ -60,6 +60,7 @@ ServiceCore::ServiceCore(ServiceParts parts, ServiceOptions options)
       stopped_changed_(parts_.loop),
       background_done_(parts_.loop),
       installs_(*this, parts_.installs),
+      bundles_(*this),
       catalog_updates_(*this, parts_.installs, options_.catalog_updates) {}
 
 ServiceCore::~ServiceCore() = default;
@@ -80,6 +81,7 @@ void ServiceCore::start() {
   prepare_soon();
   verify_soon();
   installs_.start();
+  bundles_.start();
   spawn_background(settle_pins(), [] {});
   catalog_updates_.start();
 }

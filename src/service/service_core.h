@@ -15,6 +15,7 @@
 #include "models/default_model.h"
 #include "replay/store.h"
 #include "service/catalog_updates.h"
+#include "service/core_bundles.h"
 #include "service/core_installs.h"
 #include "service/inference_service.h"
 #include "service/model_entry.h"
@@ -55,10 +56,12 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // No new work, and what runs on the pool ends soon.
   void begin_stop();
   Installs& installs() { return installs_; }
+  Bundles& bundles() { return bundles_; }
   CatalogUpdates& catalog_updates() { return catalog_updates_; }
 
  private:
   friend class CatalogUpdates;
+  friend class CoreBundles;
   friend class CoreInstalls;
   // Counts as background work, for which stop() waits, while it lives.
   class Busy {
@@ -161,6 +164,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   int background_ = 0;
   engine::Wakeup background_done_;
   CoreInstalls installs_;
+  CoreBundles bundles_;
   CatalogUpdates catalog_updates_;
 };
 

@@ -5,8 +5,8 @@
 #include "engine/on_pool.h"
 #include "engine/quarantine.h"
 #include "models/ensure.h"
-#include "models/hub.h"
 #include "models/ids.h"
+#include "models/owner.h"
 #include "models/shared_models.h"
 #include "models/updates.h"
 #include "service/core_installs.h"
@@ -193,6 +193,7 @@ void CoreInstalls::begin_stop() {
   stopped_->cancel();
   stop_looking_.request_stop();
   if (const auto asked = asked_.lock()) asked->cancel();
+  for (const auto& looking : looking_at_) looking->cancel();
   jobs_.cancel_all();
 }
 
@@ -223,7 +224,7 @@ std::optional<api::ApiResult<EnsuredModel>> CoreInstalls::join(Backend backend, 
 api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, bool skip_sha) {
   const Backend backend = plan.backend;
   const std::string id = plan.id;
-  const std::string file = plan.repository_file.empty() ? std::string() : models::hub_file(plan);
+  const std::string file = models::source_key(plan);
   const auto started =
       jobs_.start(backend, id,
                   models::install_work(core_.store_, *parts_->transfers, core_.parts_.clock, std::move(plan),
@@ -235,12 +236,21 @@ api::ApiResult<EnsuredModel> CoreInstalls::start_job(models::InstallPlan plan, b
   return EnsuredModel{catalog::qualified_id(backend, id), started->job_id};
 }
 
-asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(std::string model, bool allow_hub) {
+asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(EnsureRequest request) {
   const auto core = core_.shared_from_this();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
-  if (models::is_hub_id(model)) {
-    if (!allow_hub) co_return std::unexpected(api::missing_scope("ui"));
-    co_return co_await ensure_from_hub(std::move(model));
+  if (is_network_name(request.model)) {
+    if (!request.allow_network_names) co_return std::unexpected(api::missing_scope("ui"));
+    co_return co_await ensure_from_network(std::move(request));
+  }
+  const std::string model = std::move(request.model);
+  if (!request.id.empty() || !request.sha256.empty()) {
+    const std::string_view field = request.id.empty() ? "sha256" : "id";
+    co_return std::unexpected(api::invalid_request(
+        "invalid_request",
+        fmt::format("{} is for models of the network (hf:... and addresses); \"{}\" has its own", field,
+                    model.substr(0, 200)),
+        std::string(field)));
   }
   if (const auto id = catalog::parse_qualified_id(model)) {
     if (auto joined = join(id->backend, id->id)) co_return std::move(*joined);
@@ -258,23 +268,6 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(std::string m
   if (wanted->id.backend != Backend::llama_cpp) co_return std::unexpected(unsupported_backend(model));
   if (!wanted->plan) co_return EnsuredModel{catalog::qualified_id(wanted->id.backend, wanted->id.id), ""};
   co_return start_job(std::move(*wanted->plan), false);
-}
-
-asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_hub(std::string text) {
-  const auto core = core_.shared_from_this();
-  const ServiceCore::Busy busy(core);
-  auto plan = co_await on_pool(parts_->questions, [parts = parts_, stopped = stopped_, text] {
-    return models::resolve_hub(text, parts->hub, *parts->transfers, parts->token, *stopped);
-  });
-  if (core->stopping_) co_return std::unexpected(api::shutting_down());
-  if (!plan) co_return std::unexpected(install_error(plan.error()));
-  co_await core->refresh();
-  if (core->stopping_) co_return std::unexpected(api::shutting_down());
-  plan->id = models::free_hub_id(*plan, [&](std::string_view id) { return core->installed(id); });
-  if (auto joined = join(plan->backend, plan->id, models::hub_file(*plan))) co_return std::move(*joined);
-  if (const auto* there = core->installed(plan->id); there != nullptr && models::has_files_of(*there, *plan))
-    co_return EnsuredModel{catalog::qualified_id(plan->backend, plan->id), ""};
-  co_return start_job(std::move(*plan), false);
 }
 
 asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::install(InstallRequest request) {

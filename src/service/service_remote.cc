@@ -8,11 +8,14 @@
 #include "downloads/url.h"
 #include "engine/on_pool.h"
 #include "models/ensure.h"
-#include "models/hub.h"
 #include "models/ids.h"
+#include "models/owner.h"
+#include "models/url_source.h"
 #include "service/core_installs.h"
+#include "service/network_plan.h"
 #include "service/running.h"
 #include "service/service_core.h"
+#include "service/time_limit.h"
 
 namespace gezel::service {
 
@@ -39,26 +42,10 @@ std::string ensured_name(std::string_view text) {
   return catalog::qualified_id(Backend::llama_cpp, text);
 }
 
-std::string host_of(const std::string& address) {
-  const auto url = downloads::parse_source(address);
-  return url && !url->host.empty() ? url->host : "this machine";
-}
-
 Result<Named> name_model(const std::string& model, const InstallParts& parts,
                          const downloads::Cancellation& cancelled) {
-  if (models::is_hub_id(model)) {
-    auto plan = models::resolve_hub(model, parts.hub, *parts.transfers, parts.token, cancelled);
-    if (!plan && plan.error().param.empty() && plan.error().kind != ErrorKind::cancelled) {
-      return fail(plan.error().kind, plan.error().code,
-                  fmt::format("{} cannot be looked up at {}: {}; check the name and the connection", model,
-                              host_of(parts.hub.base), plan.error().message),
-                  "model");
-    }
-    if (!plan) return std::unexpected(std::move(plan).error());
-    return Named{std::move(*plan), std::nullopt};
-  }
   if (is_network_name(model)) {
-    GEZEL_TRY(auto plan, models::plan_url(model));
+    GEZEL_TRY(auto plan, plan_network(model, {}, {}, parts, cancelled));
     return Named{std::move(plan), std::nullopt};
   }
   GEZEL_TRY(auto ensured, models::check_ensure(ensured_name(model), *parts.catalog, parts.host,
@@ -73,16 +60,6 @@ Result<Named> name_model(const std::string& model, const InstallParts& parts,
 bool is_about_asking(const Error& error) {
   return error.kind == ErrorKind::unavailable || error.kind == ErrorKind::timeout ||
          error.kind == ErrorKind::denied;
-}
-
-api::ApiError plan_error(const Error& error) {
-  api::ApiError out = install_error(error);
-  // What is damaged is the host's file, not the request.
-  if (error.kind == ErrorKind::corrupt) {
-    out.status = 502;
-    out.type = "server_error";
-  }
-  return out;
 }
 
 api::ApiError too_many_plans() {
@@ -108,34 +85,17 @@ class Counted {
   int& count_;
 };
 
-// Cancels what runs when it takes too long.
-class TimeLimit {
- public:
-  TimeLimit(const asio::any_io_executor& loop, Millis limit,
-            std::shared_ptr<downloads::Cancellation> cancelled)
-      : limit_(limit), timer_(loop, limit) {
-    timer_.async_wait([late = late_, cancelled](const boost::system::error_code& stopped) {
-      if (stopped) return;
-      *late = true;
-      cancelled->cancel();
-    });
-  }
-  // The error as it is, or that it was this limit.
-  Error explain(Error error, const std::string& host) const {
-    if (error.kind != ErrorKind::cancelled || !*late_) return error;
-    return {ErrorKind::timeout, "timed_out",
-            fmt::format("{} did not send the model's header within {} s; try again, or choose another mirror",
-                        host, std::max<std::int64_t>(1, limit_.count() / 1000)),
-            "model"};
-  }
-
- private:
-  Millis limit_;
-  asio::steady_timer timer_;
-  std::shared_ptr<bool> late_ = std::make_shared<bool>(false);
-};
-
 }  // namespace
+
+api::ApiError plan_error(const Error& error) {
+  api::ApiError out = install_error(error);
+  // What is damaged is the host's file, not the request.
+  if (error.kind == ErrorKind::corrupt) {
+    out.status = 502;
+    out.type = "server_error";
+  }
+  return out;
+}
 
 asio::awaitable<api::ApiResult<RemoteModel>> CoreInstalls::remote_model(
     PlanRequest request, std::optional<api::ApiError> otherwise) {
@@ -173,11 +133,11 @@ asio::awaitable<api::ApiResult<RemoteModel>> CoreInstalls::remote_model(
     co_return std::unexpected(plan_error(limit.explain(std::move(named).error(), host_of(parts_->hub.base))));
   }
   RemoteModel out;
-  if (models::is_hub_id(request.model)) {
+  if (is_network_name(request.model)) {
     co_await core->refresh();
     if (core->stopping_) co_return std::unexpected(api::shutting_down());
     const std::string id =
-        models::free_hub_id(named->plan, [&](std::string_view each) { return core->installed(each); });
+        models::free_id(named->plan, [&](std::string_view each) { return core->installed(each); });
     if (const auto* there = core->installed(id);
         there != nullptr && models::has_files_of(*there, named->plan)) {
       out.installed = ModelName{std::string(kLlamaProvider), id};
@@ -199,7 +159,7 @@ asio::awaitable<api::ApiResult<RemoteModel>> CoreInstalls::remote_model(
   co_return out;
 }
 
-asio::awaitable<Result<>> CoreInstalls::read_header(const models::InstallPlan& plan,
+asio::awaitable<Result<>> CoreInstalls::read_header(models::InstallPlan& plan,
                                                     std::shared_ptr<downloads::Cancellation> cancelled,
                                                     RemoteModel& out) {
   const models::PlannedFile file = *models::weight_files(plan).front();
@@ -213,6 +173,19 @@ asio::awaitable<Result<>> CoreInstalls::read_header(const models::InstallPlan& p
     out.read_bytes = header->read_bytes;
     // Nobody else used the cache meanwhile: only one plan asks the network at a time.
     if (!header->unchanged) entry = &headers_.put(file, std::move(*header));
+  }
+  if (plan.source == models::kFromUrl) {
+    // An address says no sizes; those of further parts are asked for.
+    const Bytes first = entry->file_bytes;
+    auto sized = co_await on_pool(
+        parts_->headers, [parts = parts_, cancelled, plan, first]() mutable -> Result<models::InstallPlan> {
+          plan.files.front().size_bytes = first;
+          GEZEL_CHECK(models::measure_parts(plan, *parts->transfers, parts->token, *cancelled));
+          return std::move(plan);
+        });
+    if (!sized) co_return std::unexpected(std::move(sized).error());
+    plan = std::move(*sized);
+    out.download_bytes = plan.total_bytes();
   }
   out.facts = facts_of_header(plan, *entry->metadata, entry->file_bytes);
   if (out.download_bytes == 0) out.download_bytes = entry->file_bytes;

@@ -372,6 +372,7 @@ void ServiceCore::begin_stop() {
   if (parts_.neighbour) parts_.neighbour->stop();
   if (parts_.gpu) parts_.gpu->safety().stop();
   installs_.begin_stop();
+  bundles_.begin_stop();
   catalog_updates_.begin_stop();
   prepared_changed_.notify();
 }
