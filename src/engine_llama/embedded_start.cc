@@ -13,6 +13,7 @@
 #include "engine/on_pool.h"
 #include "engine_llama/dry_run.h"
 #include "engine_llama/embedded_core.h"
+#include "engine_llama/launch_tuning.h"
 
 namespace gezel::engine_llama {
 
@@ -392,13 +393,14 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   load.slots = plan.slots;
   load.context_per_slot = plan.context;
   load.threads = plan.threads;
-  load.flash_attention = options_.flash_attention;
+  load.flash_attention = options_.flash_attention ? options_.flash_attention : plan.flash_attention;
   load.kv_type = std::string(capacity::kv_type_name(plan.kv_type));
   if (plan.kv_type != capacity::KvType::f16) load.flash_attention = true;
   if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
   load.excluded_buffer_types = plan.excluded_buffer_types;
   load.sandbox = options_.sandbox;
   load.style = plan.profile.style;
+  load.chat_template_override = plan.chat_template;
   load.tuning = plan.profile.tuning;
   load.named_tunings = plan.profile.named;
   load.tuning_profile = plan.profile.tuning_profile;
@@ -413,7 +415,9 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   else
     log_warn("the engine runs without a cache folder", {{"reason", made.error().message}});
   const auto& model = facts.model;
-  profile_ = to_json(profiles::to_json_object(plan.profile));
+  auto profile = profiles::to_json_object(plan.profile);
+  if (auto tuning = launch_tuning_json(plan.tuning); !tuning.empty()) profile["launch"] = std::move(tuning);
+  profile_ = to_json(profile);
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},
                                  {"slots", plan.slots},      {"contextPerSlot", plan.context},
