@@ -165,6 +165,7 @@ void use_config(ServiceOptions& options) {
   options.pins = std::move(config.pins);
   options.first_run_completed = config.first_run_completed;
   options.catalog_updates = std::move(config.catalog_updates);
+  options.replicas = std::move(config.replicas);
   auto& folders = options.installs.discovery_roots.user_folders;
   folders = join_model_dirs(std::move(folders), config.model_dirs);
   for (const auto& folder : folders) {
@@ -172,6 +173,19 @@ void use_config(ServiceOptions& options) {
     if (!fs::is_directory(folder, error))
       log_warn("a folder of models is not there", {{"folder", folder.string()}});
   }
+}
+
+// One model in so many workers, each made by `make` from its own options.
+template <class Make>
+std::unique_ptr<engine::Engine> in_workers(int count, const asio::any_io_executor& loop, const Clock& clock,
+                                           engine_llama::EmbeddedOptions options, Make make) {
+  if (count == 1) return make(options);
+  options.replicas = count;
+  return engine::make_replicas({.loop = loop, .clock = clock, .count = count, .make = [=](int replica) {
+                                  auto mine = options;
+                                  mine.replica = replica;
+                                  return make(mine);
+                                }});
 }
 
 std::shared_ptr<engine::NeighbourWatch> neighbour_watch(const asio::any_io_executor& loop, World& world,
@@ -239,10 +253,13 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                      .clock = world->clock,
                      .entropy = world->entropy,
                      .make_engine =
-                         [loop, pool, admission, gpu, world = world.get(), settings](
-                             const std::string& model_id, models::ModelStore& store) {
-                           return engine_llama::make_embedded_engine(loop, pool, model_id, store,
-                                                                     world->clock, admission, gpu, settings);
+                         [loop, pool, admission, gpu, world = world.get(), settings,
+                          replicas = options.replicas](const std::string& id, models::ModelStore& store) {
+                           const auto make = [=, &store](const engine_llama::EmbeddedOptions& mine) {
+                             return engine_llama::make_embedded_engine(loop, pool, id, store, world->clock,
+                                                                       admission, gpu, mine);
+                           };
+                           return in_workers(replicas.count(id), loop, world->clock, settings, make);
                          },
                      .admission = admission,
                      .launch = engine_llama::launch_settings(settings),
