@@ -228,11 +228,12 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   use_config(options);
   const auto world = std::make_shared<World>();
   const asio::any_io_executor pool = world->pool.get_executor();
-  const auto admission = std::make_shared<engine::Admission>(engine::Admission::Parts{
-      .loop = loop,
-      .clock = world->clock,
-      .timers = std::make_shared<engine::LoopTimers>(loop),
-      .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
+  const auto admission = std::make_shared<engine::Admission>(
+      engine::Admission::Parts{.loop = loop,
+                               .clock = world->clock,
+                               .timers = std::make_shared<engine::LoopTimers>(loop),
+                               .machine = [budget = options.memory_budget] { return machine_memory(budget); },
+                               .one_load_at_a_time = options.gpu.serialize_loads});
   GEZEL_CHECK(check_addresses(options.installs));
   GEZEL_TRY(const auto backend, choose_engine_backend(options.gpu.backend, backend_host()));
   const auto gpu = make_gpu_gate(loop, pool, world->clock, options.gpu);
@@ -268,6 +269,11 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                       ? neighbour_watch(loop, *world, options.neighbour_trial, pressure)
                                       : nullptr,
                      .gpu = gpu,
+                     .survey_gpus =
+                         [home = options.home, program = options.engine_program, version = options.version,
+                          world = world.get()] {
+                           return survey_this_machine(home, program, version, world->clock.wall_now());
+                         },
                      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
                      .installs = installs,
                      .drain_pool =

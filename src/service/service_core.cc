@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "engine/on_pool.h"
 #include "models/manifest.h"
 #include "service/os.h"
 
@@ -99,7 +100,12 @@ void ServiceCore::start() {
   verify_soon();
   installs_.start();
   spawn_background(settle_pins(), [] {});
+  if (parts_.survey_gpus) spawn_background(survey_gpus(), [] {});
   catalog_updates_.start();
+}
+
+asio::awaitable<void> ServiceCore::survey_gpus() {
+  gpus_ = co_await engine::on_pool(parts_.pool, parts_.survey_gpus);
 }
 
 KnownModels ServiceCore::known() const {
