@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "calibration/self_test.h"
+#include "llama/devices.h"
 #include "worker/worker.h"
 
 namespace {
@@ -19,6 +20,7 @@ constexpr std::string_view kHelp =
 
   gezel-engine --self-test        check that this build computes right on this machine; prints a JSON table
   gezel-engine --version [--json] version, libllama build, processor features in use
+  gezel-engine --list-devices     what this build can compute on beside the processor
   gezel-engine --worker-fd N      serve the daemon on an inherited socket
 )";
 
@@ -43,6 +45,10 @@ int main(int argc, char** argv) {
   if (args[0] == "--version") {
     const bool json = args.size() > 1 && args[1] == "--json";
     fmt::print("{}\n", json ? gezel::worker::version_json() : gezel::worker::version_text());
+    return 0;
+  }
+  if (args[0] == "--list-devices") {
+    fmt::print("{}", gezel::llama::device_list());
     return 0;
   }
   if (args[0] == "--self-test") return self_test();

@@ -212,6 +212,12 @@ int run(Environment& env, const Arguments& arguments) {
   if (!engine) return print_error(env, engine.error());
   add(findings, std::move(*engine));
   add(findings, judge_backend(service::choose_engine_backend(env.gpu.backend, service::backend_host())));
+  json::object gpu_json;
+  if (const auto program = engine_program(env, arguments); home && program) {
+    const auto survey = service::survey_this_machine(env.home, *program, env.version, env.clock->wall_now());
+    add(findings, judge_survey(survey));
+    gpu_json = service::survey_json(survey);
+  }
   add(findings, judge_sandbox(machine.kernel));
   if (home) {
     add(findings, check_daemon(env));
@@ -232,6 +238,7 @@ int run(Environment& env, const Arguments& arguments) {
     report["home"] = env.home.string();
     report["machine"] = facts_json(machine);
     report["engine"] = std::move(engine_json);
+    report["gpu"] = std::move(gpu_json);
     *env.out << to_json(report) << '\n' << std::flush;
   } else {
     *env.out << render_findings(findings, color_out(env)) << std::flush;

@@ -214,6 +214,20 @@ Findings judge_backend(const Result<engine::BackendChoice>& choice) {
   return {{"engine", "backend", Verdict::good, choice->reason, ""}};
 }
 
+Findings judge_survey(const engine::GpuSurvey& survey) {
+  Findings out;
+  for (const auto& device : survey.devices) {
+    const auto* card = system::match_card(survey.cards, device.id, device.name);
+    out.push_back({"graphics", device.id, Verdict::note,
+                   fmt::format("{} with {}{}", device.name, format_bytes(device.total_mib * kMiB),
+                               card == nullptr ? ""
+                                               : fmt::format(", driver {}, compute capability {}",
+                                                             card->driver, card->compute_capability)),
+                   ""});
+  }
+  return out;
+}
+
 Findings judge_self_test(const json::object& report) {
   const json::array* rows = array_at(report, "rows");
   if (rows == nullptr) {

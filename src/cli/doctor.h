@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/backend.h"
+#include "engine/gpu_survey.h"
 #include "system/cpu.h"
 #include "system/gpu.h"
 #include "system/kernel.h"
@@ -46,6 +47,8 @@ Findings judge_engine(const json::object& version, std::string_view our_version,
 
 // On what models compute, and why.
 Findings judge_backend(const Result<engine::BackendChoice>& choice);
+// Devices that the engine's program sees; none where it sees none.
+Findings judge_survey(const engine::GpuSurvey& survey);
 
 // `report`: what `gezel-engine --self-test` printed, {rows: [{backend, buffer_type, type, rows, ok,
 // failure}]}.

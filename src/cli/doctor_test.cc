@@ -125,6 +125,16 @@ TEST(Doctor, TheBackendSaysWhyItIsTheOne) {
   EXPECT_EQ(judge_backend(wrong).front().verdict, Verdict::failure);
 }
 
+TEST(Doctor, DevicesOfTheEngineAreNamedWithTheirDriver) {
+  engine::GpuSurvey survey;
+  EXPECT_TRUE(judge_survey(survey).empty());
+  survey.devices = {{.id = "CUDA0", .name = "NVIDIA A10", .total_mib = 22'528}};
+  EXPECT_EQ(judge_survey(survey).front().detail, "NVIDIA A10 with 22.0 GiB");
+  survey.cards = {{.index = "0", .name = "NVIDIA A10", .compute_capability = "8.6", .driver = "550.54"}};
+  EXPECT_EQ(judge_survey(survey).front().detail,
+            "NVIDIA A10 with 22.0 GiB, driver 550.54, compute capability 8.6");
+}
+
 TEST(Doctor, RendersAreasAndRemedies) {
   EXPECT_EQ(render_findings({{"machine", "memory", Verdict::good, "fine", ""},
                              {"engine", "program", Verdict::failure, "gone", "make build"}},

@@ -23,7 +23,16 @@ namespace {
 // More than any engine has in a minute (kMostHits of an engine that counts them).
 constexpr int kManyHits = 1'000'000;
 
+bool same_model(const std::string& one, const std::string& other) {
+  const auto a = capacity::parse_ledger_key(one), b = capacity::parse_ledger_key(other);
+  return a && b && a->engine == b->engine && a->model == b->model;
+}
+
 }  // namespace
+
+bool serialize_loads(bool macos, std::string_view setting) {
+  return macos ? setting != "off" : setting == "on";
+}
 
 Seat::~Seat() {
   if (const auto admission = admission_.lock()) admission->release(key_);
@@ -83,29 +92,49 @@ MachineState Admission::state_for(const std::string& key) const {
 }
 
 MachineState Admission::state_on(const Machine& machine, const std::string& key) const {
+  return state_on(machine, broker_.committed_other(key),
+                  [&key](const std::string& other) { return other == key; });
+}
+
+MachineState Admission::state_without_model(const std::string& key) const {
+  const auto parsed = capacity::parse_ledger_key(key);
+  if (!parsed) return state_for(key);
+  return state_on(parts_.machine(), broker_.committed_by_other_models(parsed->engine, parsed->model),
+                  [&key](const std::string& other) { return same_model(other, key); });
+}
+
+MachineState Admission::state_on(const Machine& machine, Bytes committed_other, const Own& own) const {
   MachineState state;
   state.pools = machine.pools;
   state.total_ram = machine.total_ram;
   state.broker = broker_.view();
-  state.committed_other = broker_.committed_other(key);
+  state.committed_other = committed_other;
   Bytes promised = 0;  // to loads that have not touched it yet
-  Bytes own = 0;       // a load of `key` would come in the place of what it holds
+  Bytes in_place = 0;  // what the load would come in the place of
   for (const auto& [name, resident] : residents_) {
-    if (name == key) {
-      if (resident.loaded) own = charged(name);
+    if (own(name)) {
+      if (resident.loaded) in_place += charged(name);
       continue;
     }
     promised += resident.untouched;
+    // An extra worker is easier to do without than a model.
     state.residents.push_back({.key = name,
                                .bytes = charged(name),
-                               .hits_last_minute = resident.holder.hits_last_minute(),
+                               .hits_last_minute = is_extra(name) ? -1 : resident.holder.hits_last_minute(),
                                .last_used_ms = -resident.holder.idle_ms(),
                                .busy = !resident.loaded || resident.holder.busy(),
                                .draining = resident.gives_way});
   }
-  const Bytes free = machine.free_ram + std::min(own, machine.total_ram);
+  const Bytes free = machine.free_ram + std::min(in_place, machine.total_ram);
   state.free_ram = free > promised ? free - promised : 0;
   return state;
+}
+
+// One of several loaded workers of its model, and not the first.
+bool Admission::is_extra(const std::string& key) const {
+  return std::ranges::any_of(residents_, [&](const auto& other) {
+    return other.second.loaded && other.first < key && same_model(other.first, key);
+  });
 }
 
 std::vector<Admission::Reservation> Admission::reservations() const {
@@ -134,6 +163,10 @@ Bytes Admission::charged(const std::string& key) const {
   return entry == broker_.ledger().end() ? 0 : entry->second.charged();
 }
 
+bool Admission::loads() const {
+  return std::ranges::any_of(residents_, [](const auto& entry) { return !entry.second.loaded; });
+}
+
 // Something loads at this moment, or has not given its memory back yet.
 bool Admission::load_in_flux() const {
   return std::ranges::any_of(residents_,
@@ -148,6 +181,7 @@ bool Admission::starves(const Entry& entry) const {
 
 // Somebody may wait for the model itself, without a request.
 Lane Admission::lane_of(const Entry& entry) const {
+  if (is_spare(entry)) return Lane::batch;
   return entry.request->holder.lane().value_or(Lane::interactive);
 }
 
@@ -187,6 +221,7 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
   if (!held_.empty()) {
     // Nobody makes way for a load that may not be made.
     restore_those_who_gave_way();
+    if (is_spare(entry)) return Turn::denied;
     if (parts_.clock.now() - entry.since >= kLongWait) {  // whatever its lane
       plan.emplace().denial = capacity::deny_generically();
       plan->denial->error.message = fmt::format(
@@ -202,6 +237,10 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
   // Two seats under one key: the first to go would take the other's memory out of the books.
   if (residents_.contains(request.holder.key)) {
     reason = fmt::format("waiting for the last process of {} to end", request.holder.name);
+    return Turn::wait;
+  }
+  if (parts_.one_load_at_a_time && loads()) {
+    reason = "waiting for another load";
     return Turn::wait;
   }
   const auto machine = parts_.machine();
@@ -221,6 +260,7 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
     reason = "waiting for a model to be measured";
     return Turn::wait;
   }
+  if (is_spare(entry) && (plan->decision != Decision::fits || !plan->evicts.empty())) return Turn::denied;
   if (plan->decision != Decision::no && plan->evicts.empty()) {
     const Bytes bytes = plan->reservation();
     if (plan->unchecked) {
@@ -346,7 +386,7 @@ boost::asio::awaitable<EngineResult<Admission::Admitted>> Admission::enter(Reque
           co_return Admitted{std::move(*plan), std::make_unique<Seat>(weak_from_this(), request.holder.key)};
         }
         case Turn::denied: {
-          const auto denial = plan->denial.value_or(capacity::deny_generically());
+          const auto denial = plan && plan->denial ? *plan->denial : capacity::deny_generically();
           log_warn("capacity broker denied " + request.holder.key,
                    {{"reason", capacity::denial_record(denial)}});
           auto error = make_error("capacity-denied", denial.error.message, denial.error.param);

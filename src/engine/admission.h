@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -53,6 +54,10 @@ struct Holder {
   std::function<void(bool)> give_way;
   std::function<void()> unload;  // begins; the seat is given back when the process is gone
 };
+
+// Is one model loaded after the other (spec 30 section 9.2)? On macOS, where two loads at once have brought
+// the GPU's driver down, unless GEZEL_SERIALIZE_GPU_LOADS is "off"; elsewhere only if it is "on".
+bool serialize_loads(bool macos, std::string_view setting);
 
 class Admission;
 
@@ -93,6 +98,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
     const Clock& clock;
     std::shared_ptr<Timers> timers;
     std::function<Machine()> machine;  // asked anew, once for every decision; must not block
+    bool one_load_at_a_time = false;   // see serialize_loads()
   };
   explicit Admission(Parts parts);
 
@@ -104,6 +110,9 @@ class Admission : public std::enable_shared_from_this<Admission> {
     std::function<void(const Waiting&)> notice;  // called when its place or reason changed
     // When the load began to wait, if it waited before with another plan; unset: now.
     std::optional<MonotonicTime> since = {};
+    // True: nobody waits for it, so it takes only what is free and comes last. Asked at each look; unset:
+    // never.
+    std::function<bool()> spare = {};
   };
   struct Admitted {
     capacity::MemoryPlan plan;
@@ -139,6 +148,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
 
   // The state in which `key` would be planned now.
   capacity::MachineState state_for(const std::string& key) const;
+  // The same for a look ahead at its model: as if none of the model's workers were here.
+  capacity::MachineState state_without_model(const std::string& key) const;
   const capacity::Broker& broker() const { return broker_; }
   std::size_t waiting() const { return queue_.size(); }
 
@@ -166,7 +177,12 @@ class Admission : public std::enable_shared_from_this<Admission> {
   std::int64_t ahead_of(const Entry& entry) const;
   bool starves(const Entry& entry) const;
   prompt::Lane lane_of(const Entry& entry) const;
+  using Own = std::function<bool(const std::string& key)>;  // what the plan would come in the place of
+  capacity::MachineState state_on(const Machine& machine, Bytes committed_other, const Own& own) const;
   capacity::MachineState state_on(const Machine& machine, const std::string& key) const;
+  bool is_extra(const std::string& key) const;
+  bool is_spare(const Entry& entry) const { return entry.request->spare && entry.request->spare(); }
+  bool loads() const;
   std::vector<capacity::Resident> without_work(std::vector<capacity::Resident> residents) const;
   bool make_way(const Entry& entry, Resident& resident);
   Turn try_front(Entry& entry, std::optional<capacity::MemoryPlan>& plan, std::string& reason);

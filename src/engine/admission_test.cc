@@ -33,20 +33,29 @@ struct Paper {
   std::optional<EngineResult<>> outcome;
   std::unique_ptr<Seat> seat;
   std::optional<MonotonicTime> since;
+  int replica = 0;
+  bool spare = false;
 };
 
 class AdmissionTest : public testing::Test {
  protected:
-  AdmissionTest() {
-    admission = std::make_shared<Admission>(Admission::Parts{
-        .loop = io.get_executor(), .clock = clock, .timers = timers, .machine = [this] {
-          ++looks;
-          Admission::Machine machine;
-          machine.pools.budget_bytes = machine.pools.ram_share_bytes = machine.pools.fast_bytes = kBudget;
-          machine.total_ram = 16 * kGiB;
-          machine.free_ram = 16 * kGiB;
-          return machine;
-        }});
+  AdmissionTest() { make(false); }
+  void make(bool one_load_at_a_time) {
+    admission = std::make_shared<Admission>(Admission::Parts{.loop = io.get_executor(),
+                                                             .clock = clock,
+                                                             .timers = timers,
+                                                             .machine =
+                                                                 [this] {
+                                                                   ++looks;
+                                                                   Admission::Machine machine;
+                                                                   machine.pools.budget_bytes =
+                                                                       machine.pools.ram_share_bytes =
+                                                                           machine.pools.fast_bytes = kBudget;
+                                                                   machine.total_ram = 16 * kGiB;
+                                                                   machine.free_ram = 16 * kGiB;
+                                                                   return machine;
+                                                                 },
+                                                             .one_load_at_a_time = one_load_at_a_time});
   }
 
   void run() {
@@ -80,7 +89,7 @@ class AdmissionTest : public testing::Test {
   }
 
   void ask(Paper& paper) {
-    Holder holder{.key = capacity::ledger_key("llama-cpp", paper.name, 0),
+    Holder holder{.key = capacity::ledger_key("llama-cpp", paper.name, paper.replica),
                   .name = paper.name,
                   .busy = [&] { return paper.busy; },
                   .lane = [&]() -> std::optional<prompt::Lane> {
@@ -99,7 +108,8 @@ class AdmissionTest : public testing::Test {
                .plan = [&](const capacity::MachineState& state) { return plan(paper, state); },
                .wanted = [&] { return paper.wanted; },
                .notice = [&](const Waiting& waiting) { paper.notices.push_back(waiting.reason); },
-               .since = paper.since});
+               .since = paper.since,
+               .spare = [&] { return paper.spare; }});
           if (admitted) {
             paper.seat = std::move(admitted->seat);
             paper.outcome = EngineResult<>();
@@ -616,6 +626,149 @@ TEST_F(Measuring, WaitsForNobodyAndHoldsUpNobodyWhoHasRoom) {
   a.seat.reset();
   ask(b);
   EXPECT_TRUE(b.seat);
+}
+
+// --- further workers of a model
+
+struct Spares : AdmissionTest {
+  static Paper worker(int replica, Bytes bytes) {
+    Paper out{"m", bytes};
+    out.replica = replica;
+    out.spare = replica > 0;
+    out.hits = 5;
+    return out;
+  }
+};
+
+TEST_F(Spares, TakeWhatIsFree) {
+  auto first = worker(0, 4 * kGiB), second = worker(1, 4 * kGiB);
+  load(first);
+  load(second);
+  EXPECT_EQ(admission->broker().view().committed, 8 * kGiB);
+}
+
+TEST_F(Spares, NobodyMakesWayForThem) {
+  auto first = worker(0, 4 * kGiB), second = worker(1, 4 * kGiB);
+  Paper idle{"idle", 4 * kGiB};
+  load(first);
+  load(idle);
+  ask(second);
+  ASSERT_TRUE(second.outcome);
+  EXPECT_EQ(second.outcome->error().error.code, "capacity-denied");
+  EXPECT_EQ(idle.unloads, 0);
+}
+
+TEST_F(Spares, OneThatRequestsWaitForIsALoadLikeAnyOther) {
+  auto second = worker(1, 8 * kGiB);
+  Paper idle{"idle", 4 * kGiB};
+  load(idle);
+  second.spare = false;
+  ask(second);
+  EXPECT_EQ(idle.unloads, 1);
+}
+
+TEST_F(Spares, AreTheFirstToMakeWayHoweverMuchTheyAreUsed) {
+  auto first = worker(0, 3 * kGiB), second = worker(1, 3 * kGiB);
+  Paper idle{"idle", 3 * kGiB}, next{"next", 3 * kGiB};
+  load(first);
+  load(second);
+  load(idle);
+  ask(next);
+  EXPECT_EQ(second.unloads, 1);
+  EXPECT_EQ(first.unloads + idle.unloads, 0);
+}
+
+TEST_F(Spares, TheLastWorkerOfAModelIsNoSpare) {
+  auto second = worker(1, 5 * kGiB);
+  Paper idle{"idle", 5 * kGiB}, next{"next", 3 * kGiB};
+  load(second);
+  load(idle);
+  ask(next);
+  EXPECT_EQ(second.unloads, 0) << "the other one was used less";
+  EXPECT_EQ(idle.unloads, 1);
+}
+
+TEST_F(Spares, UnderMemoryPressureNoneIsLoadedAndIdleOnesGo) {
+  auto first = worker(0, 3 * kGiB), second = worker(1, 3 * kGiB), third = worker(2, 3 * kGiB);
+  first.busy = true;
+  load(first);
+  load(second);
+  admission->hold("memory is short");
+  ask(third);
+  EXPECT_TRUE(third.outcome) << "nobody waits for it, so it does not wait either";
+  admission->unload_idle();
+  EXPECT_EQ(first.unloads, 0);
+  EXPECT_EQ(second.unloads, 1);
+}
+
+TEST_F(Spares, AreNotLoadedBeforeWhatSomebodyWaitsFor) {
+  make(true);  // so that both wait
+  Paper loading{"loading", 2 * kGiB}, wanted{"wanted", 7 * kGiB};
+  auto second = worker(1, 8 * kGiB);
+  loading.busy = true;
+  ask(loading);
+  ask(second);
+  wanted.lane = prompt::Lane::background;
+  ask(wanted);
+  EXPECT_FALSE(second.outcome || wanted.outcome);
+  loading.seat->loaded(2 * kGiB);
+  run();
+  ASSERT_TRUE(wanted.seat);
+  wanted.seat->loaded(7 * kGiB);
+  run();
+  ASSERT_TRUE(second.outcome);
+  EXPECT_FALSE(second.seat);
+}
+
+TEST_F(Spares, ALookAheadAtAModelLeavesOutAllItsWorkers) {
+  auto first = worker(0, 3 * kGiB), second = worker(1, 3 * kGiB);
+  Paper other{"other", kGiB};
+  load(first);
+  load(second);
+  load(other);
+  const auto load_of_first = admission->state_for("llama-cpp:m:0");
+  EXPECT_EQ(load_of_first.committed_other, 4 * kGiB);
+  const auto ahead = admission->state_without_model("llama-cpp:m:0");
+  EXPECT_EQ(ahead.committed_other, kGiB);
+  ASSERT_EQ(ahead.residents.size(), 1u);
+  EXPECT_EQ(ahead.residents[0].key, "llama-cpp:other:0");
+}
+
+// --- one load at a time (macOS)
+
+TEST_F(AdmissionTest, LoadsOneAfterTheOtherWhereTheyMustNotOverlap) {
+  make(true);
+  Paper a{"a", 2 * kGiB}, b{"b", 2 * kGiB};
+  ask(a);
+  ask(b);
+  EXPECT_TRUE(a.seat);
+  EXPECT_FALSE(b.seat) << "there is room, but a is not loaded yet";
+  EXPECT_THAT(b.notices, ElementsAre("waiting for another load"));
+  const int before = looks;
+  a.seat->loaded(2 * kGiB);
+  run();
+  EXPECT_TRUE(b.seat);
+  EXPECT_GT(looks, before) << "its plan was made after the other load had finished";
+}
+
+TEST_F(AdmissionTest, ALoadThatFailsLetsTheNextOneGo) {
+  make(true);
+  Paper a{"a", 2 * kGiB}, b{"b", 2 * kGiB};
+  ask(a);
+  ask(b);
+  a.seat.reset();
+  run();
+  EXPECT_TRUE(b.seat);
+}
+
+TEST(SerializeLoads, OnMacosUnlessSwitchedOffElsewhereOnlyWhenSwitchedOn) {
+  EXPECT_TRUE(serialize_loads(true, ""));
+  EXPECT_TRUE(serialize_loads(true, "on"));
+  EXPECT_TRUE(serialize_loads(true, "maybe"));
+  EXPECT_FALSE(serialize_loads(true, "off"));
+  EXPECT_FALSE(serialize_loads(false, ""));
+  EXPECT_FALSE(serialize_loads(false, "off"));
+  EXPECT_TRUE(serialize_loads(false, "on"));
 }
 
 }  // namespace

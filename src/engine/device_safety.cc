@@ -159,9 +159,11 @@ asio::awaitable<void> DeviceSafety::look() {
     co_return;
   }
   looking_ = true;
-  auto sample = co_await on_pool(parts_.pool, [take = parts_.sample]() -> GpuSample {
+  using Look = std::pair<GpuSample, std::vector<system::GpuUser>>;
+  auto seen = co_await on_pool(parts_.pool, [take = parts_.sample, users = parts_.users]() -> Look {
     try {
-      return take();
+      auto sample = take();
+      return {std::move(sample), users ? users() : std::vector<system::GpuUser>()};
     } catch (const std::exception& thrown) {
       // Who waits for this look must hear of it, and the next one is made all the same.
       log_debug("the GPUs could not be looked at", {{"reason", thrown.what()}});
@@ -169,7 +171,8 @@ asio::awaitable<void> DeviceSafety::look() {
     }
   });
   if (!stopped_) {
-    last_ = std::move(sample);
+    last_ = std::move(seen.first);
+    users_ = std::move(seen.second);
     sampled_at_ = parts_.clock.now();
   }
   looking_ = false;

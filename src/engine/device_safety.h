@@ -18,6 +18,7 @@
 #include "engine/timers.h"
 #include "engine/wakeup.h"
 #include "system/gpu_health.h"
+#include "system/gpu_users.h"
 
 namespace gezel::engine {
 
@@ -72,6 +73,8 @@ class DeviceSafety : public std::enable_shared_from_this<DeviceSafety> {
     std::shared_ptr<Timers> timers;
     std::function<GpuSample()> sample;  // called on the pool; unset: this machine has no GPU
     SafetySettings settings;
+    // Who holds memory of the GPUs, looked at with each sample; unset: nobody is told.
+    std::function<std::vector<system::GpuUser>()> users = {};
   };
   explicit DeviceSafety(Parts parts);
 
@@ -82,6 +85,7 @@ class DeviceSafety : public std::enable_shared_from_this<DeviceSafety> {
   const SafetySettings& settings() const { return parts_.settings; }
   SafetyState state() const;
   const GpuSample& last_sample() const { return last_; }
+  const std::vector<system::GpuUser>& last_users() const { return users_; }
   // Nothing is looked at any more; who waits is told `cancelled`.
   void stop();
   // Looks again in the background when the last sample is older than 5 s.
@@ -100,6 +104,7 @@ class DeviceSafety : public std::enable_shared_from_this<DeviceSafety> {
 
   Parts parts_;
   GpuSample last_;
+  std::vector<system::GpuUser> users_;
   std::optional<MonotonicTime> sampled_at_;
   bool looking_ = false, timed_out_ = false, stopped_ = false;
   Wakeup looked_, woken_;

@@ -100,7 +100,8 @@ class DeviceSafetyTest : public testing::Test {
                                                                         throw std::runtime_error("no memory");
                                                                       return sample;
                                                                     },
-                                                                .settings = settings});
+                                                                .settings = settings,
+                                                                .users = [this] { return users; }});
   }
   void settle() {
     do io.restart();
@@ -123,6 +124,7 @@ class DeviceSafetyTest : public testing::Test {
   ManualClock clock;
   std::shared_ptr<ManualTimers> timers = std::make_shared<ManualTimers>(clock);
   GpuSample sample = at(50);
+  std::vector<system::GpuUser> users;
   int looks = 0;
   bool broken = false;
   std::shared_ptr<DeviceSafety> safety;
@@ -194,6 +196,15 @@ TEST_F(DeviceSafetyTest, StatesAreWhatTheLastSampleSays) {
   safety->refresh();
   settle();
   EXPECT_EQ(safety->state(), SafetyState::blocked);
+}
+
+TEST_F(DeviceSafetyTest, WhoHoldsMemoryIsSeenWithTheSample) {
+  make({});
+  users = {{.pid = 7, .program = "/usr/bin/ollama", .bytes = kGiB}};
+  safety->refresh();
+  settle();
+  ASSERT_EQ(safety->last_users().size(), 1u);
+  EXPECT_EQ(safety->last_users()[0].program, "/usr/bin/ollama");
 }
 
 TEST_F(DeviceSafetyTest, ALookThatFailsIsOneWithoutReadings) {

@@ -136,6 +136,18 @@ struct LaneLoad {
 };
 using LaneLoads = std::array<LaneLoad, 3>;
 
+// One worker of a model that may have several (engine/replicas.h).
+struct ReplicaStatus {
+  int replica = 0;
+  State state = State::stopped;
+  std::int64_t pid = 0;
+  Bytes bytes = 0;
+  int slots = 0, slots_busy = 0;
+  std::int64_t context = 0, queued = 0;
+  int sessions = 0;  // conversations that are at home there
+  bool draining = false;
+};
+
 // A snapshot for people and for /api/ps; costs nothing and never starts anything.
 struct Status {
   State state = State::stopped;
@@ -147,6 +159,7 @@ struct Status {
   LaneLoads lanes = {};      // the same by lane
   std::int64_t idle_ms = 0;
   std::string waiting;       // for what a start waits: "waiting for Gemma 3 to finish, 2 ahead"; "" = nothing
+  bool draining = false;     // it takes nothing new: it makes way for another model, or is loaded again
   bool below_floor = false;  // memory kept the window shorter than this machine usually grants
   std::string stale;  // why it is loaded again at its next idle moment: "window" | "files"; "": it is not
   std::optional<WallTime> unload_at;
@@ -158,6 +171,9 @@ struct Status {
   int threads = 0;  // it computes with, and its nice value above what it was started with: see Manners
   int nice = 0;
   double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown
+  // Of a model that may have several workers: each that is more than a name. Bytes, slots and queue above are
+  // sums then, the window is the shortest, and the rest is of the first that is loaded.
+  std::vector<ReplicaStatus> replicas;
 };
 
 // What a plan of a model's memory is asked for; unset: what the service would choose.

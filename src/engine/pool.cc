@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/this_coro.hpp>
-
-#include "engine/wakeup.h"
+#include "engine/stop_together.h"
 
 namespace gezel::engine {
 
@@ -76,19 +73,9 @@ asio::awaitable<void> EnginePool::refresh(std::string model_id) {
 
 asio::awaitable<void> EnginePool::stop_all() {
   closed_ = true;
-  const auto loop = co_await asio::this_coro::executor;
-  auto all_stopped = std::make_shared<Wakeup>(loop);
-  auto running = std::make_shared<std::size_t>(engines_.size());
-  for (const auto& entry : engines_) {
-    asio::co_spawn(
-        loop, [engine = entry.second]() -> asio::awaitable<void> { co_await engine->stop(); },
-        [all_stopped, running](const std::exception_ptr&) {
-          if (--*running == 0) all_stopped->notify();
-        });
-  }
-  while (*running > 0) {
-    if (!co_await all_stopped->wait()) break;
-  }
+  std::vector<std::shared_ptr<Engine>> all;
+  for (const auto& entry : engines_) all.push_back(entry.second);
+  co_await stop_together(std::move(all));
 }
 
 }  // namespace gezel::engine

@@ -67,7 +67,7 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
              .needs_longer = [this](const Run& run) { return needs_longer(run); },
              .loading = [this] { return state_ == State::starting && waiting_.empty(); }},
             {.ambient_quiet = options_.ambient_quiet}),
-      log_(parts_.pool, options_.home, parts_.clock, model_id_),
+      log_(parts_.pool, options_.home, parts_.clock, worker_name()),
       incidents_(options_.home / "logs"),
       quarantine_(engine::quarantine_folder(options_.home), parts_.clock),
       idle_(options_.idle_timeout),
@@ -79,13 +79,17 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
       reload_timer_(parts_.timers->make()),
       stats_arrived_(parts_.loop) {}
 
-// One replica of a model so far. The model's name comes without its family, which the key has already.
+// The model's name comes without its family, which the key has already.
 std::string Core::ledger_key() const {
   const std::string_view family = "llama-cpp";
   std::string_view model = model_id_;
   if (model.starts_with(family) && model.substr(family.size()).starts_with(":"))
     model.remove_prefix(family.size() + 1);
-  return capacity::ledger_key(family, model, 0);
+  return capacity::ledger_key(family, model, options_.replica);
+}
+
+std::string Core::worker_name() const {
+  return options_.replica == 0 ? model_id_ : fmt::format("{}:{}", model_id_, options_.replica);
 }
 
 void Core::set_state(State state) {
@@ -104,6 +108,7 @@ engine::Status Core::status() const {
   out.queued = static_cast<std::int64_t>(desk_.outside_slots());
   out.lanes = desk_.lanes();
   if (state_ != State::ready) return out;
+  out.draining = gives_way_ || reload_holds_;
   out.below_floor = below_floor_;
   out.stale = files_changed_ ? "files" : window_outgrown() ? "window" : "";
   out.bytes = granted_.weights_bytes + granted_.repack_bytes + granted_.kv_bytes + granted_.compute_bytes;

@@ -103,11 +103,16 @@ class Core : public std::enable_shared_from_this<Core> {
   protocol::Load make_load(const ModelFacts& facts, const LaunchPlan& plan) const;
   asio::awaitable<std::optional<capacity::DryRun>> dry_run(const ModelFacts& facts,
                                                            const protocol::Load& load);
-  asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan);
+  // For a load of this worker, or for a look ahead at the model.
+  enum class For { load, preview };
+  capacity::MachineState machine_for(For what) const;
+  asio::awaitable<capacity::LaunchInput> plan_input(const ModelFacts& facts, LaunchPlan plan, For what);
   capacity::LaunchInput named_input(const ModelFacts& facts, const LaunchPlan& plan) const;
   void note_waiting(const engine::Waiting& waiting);
   void note_waiting_over();
   std::string ledger_key() const;
+  std::string worker_name()
+      const;  // for files and logs: the model's, with a number from the second worker on
   // False: something changed while it waited, and the start begins anew.
   asio::awaitable<engine::EngineResult<bool>> admit(std::shared_ptr<Start> start, const ModelFacts& facts,
                                                     LaunchPlan& plan);

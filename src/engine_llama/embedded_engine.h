@@ -30,6 +30,8 @@ inline constexpr std::array kBuiltBackends{engine::Backend::cpu};
 struct EmbeddedOptions {
   std::filesystem::path home;            // for caches, logs, incidents, pid files
   std::filesystem::path engine_program;  // absolute
+  int replica = 0;                       // which of the model's workers this is
+  int replicas = 1;                      // how many it may have: they share the processors
   std::optional<int> slots;              // the user's wish; unset: planned
   std::optional<std::int64_t> context;
   std::optional<bool> flash_attention;

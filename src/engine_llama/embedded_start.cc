@@ -13,6 +13,7 @@
 #include "engine/on_pool.h"
 #include "engine_llama/dry_run.h"
 #include "engine_llama/embedded_core.h"
+#include "engine_llama/launch_tuning.h"
 
 namespace gezel::engine_llama {
 
@@ -53,8 +54,9 @@ std::string content_key(const ModelFacts& facts) {
   return sha256_hex(identity).substr(0, 24);
 }
 
-fs::path cache_folder(const fs::path& home, const ModelFacts& facts) {
-  return home / "engines" / "embedded" / "kv" / content_key(facts);
+fs::path cache_folder(const fs::path& home, const ModelFacts& facts, int replica) {
+  const auto key = content_key(facts);
+  return home / "engines" / "embedded" / "kv" / (replica == 0 ? key : fmt::format("{}-{}", key, replica));
 }
 
 }  // namespace
@@ -158,6 +160,8 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
                                  [planner = parts_.planner, model = facts->model] { return planner(model); });
     if (start->result) co_return;
     if (!plan) co_return settle(std::unexpected(plan.error()));
+    // More threads than processors would only wait for each other.
+    if (!options_.threads) plan->threads = std::max(1, plan->threads / options_.replicas);
     // The seat is another start's when this one was given up while it waited.
     auto admitted = co_await admit(start, *facts, *plan);
     if (start->result) co_return;
@@ -268,12 +272,17 @@ capacity::LaunchInput Core::named_input(const ModelFacts& facts, const LaunchPla
   return input;
 }
 
+capacity::MachineState Core::machine_for(For what) const {
+  return what == For::load ? parts_.admission->state_for(ledger_key())
+                           : parts_.admission->state_without_model(ledger_key());
+}
+
 // The shape by the file's own figures first, then with what a dry run of that shape measured, until the shape
 // stays: a measurement may show that more or less fits.
-asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts, LaunchPlan plan) {
+asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts, LaunchPlan plan, For what) {
   auto input = named_input(facts, plan);
   for (int pass = 0; pass < kPlanPasses; ++pass) {
-    input.machine = parts_.admission->state_for(input.model.key);
+    input.machine = machine_for(what);
     auto shape = capacity::plan_launch(input);
     if (shape.decision == capacity::Decision::no) shape = plan_without_work(input);
     plan.kv_type = shape.kv_type;
@@ -301,7 +310,7 @@ asio::awaitable<EngineResult<capacity::MemoryPlan>> Core::plan(engine::MemoryWis
   auto& settings = launch_plan->capacity->settings;
   if (wish.slots) settings.slots = wish.slots;
   if (wish.context) settings.context.model_override = wish.context;
-  const auto input = co_await plan_input(*facts, *launch_plan);
+  const auto input = co_await plan_input(*facts, *launch_plan, For::preview);
   co_return capacity::plan_launch(input);
 }
 
@@ -323,7 +332,7 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
     input.machine = parts_.admission->state_for(input.model.key);
     if (must && plan_without_work(input).decision == capacity::Decision::no) continue;
     plan.capacity = input;
-    input = co_await plan_input(facts, plan);
+    input = co_await plan_input(facts, plan, For::load);
     if (start->result) co_return std::unexpected(aborted_error());
     // With what was measured it may not fit after all.
     if (must && plan_without_work(input).decision == capacity::Decision::no) continue;
@@ -339,7 +348,9 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
              },
          .wanted = [start] { return !start->result; },
          .notice = [this, self](const engine::Waiting& waiting) { note_waiting(waiting); },
-         .since = start->queued_at});
+         .since = start->queued_at,
+         // A further worker that no request waits for.
+         .spare = [this, self] { return options_.replica > 0 && desk_.empty(); }});
     if (start->result) co_return std::unexpected(aborted_error());  // waiting_ is another start's by now
     note_waiting_over();
     if (*admitted || !must || admitted->error().error.code != "capacity-denied") break;
@@ -392,13 +403,14 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   load.slots = plan.slots;
   load.context_per_slot = plan.context;
   load.threads = plan.threads;
-  load.flash_attention = options_.flash_attention;
+  load.flash_attention = options_.flash_attention ? options_.flash_attention : plan.flash_attention;
   load.kv_type = std::string(capacity::kv_type_name(plan.kv_type));
   if (plan.kv_type != capacity::KvType::f16) load.flash_attention = true;
   if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
   load.excluded_buffer_types = plan.excluded_buffer_types;
   load.sandbox = options_.sandbox;
   load.style = plan.profile.style;
+  load.chat_template_override = plan.chat_template;
   load.tuning = plan.profile.tuning;
   load.named_tunings = plan.profile.named;
   load.tuning_profile = plan.profile.tuning_profile;
@@ -407,13 +419,15 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
 
 EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_ = make_load(facts, plan);
-  const auto cache = cache_folder(options_.home, facts);
+  const auto cache = cache_folder(options_.home, facts, options_.replica);
   if (auto made = make_private_folder(cache); made)
     load_.cache_folder = cache.string();
   else
     log_warn("the engine runs without a cache folder", {{"reason", made.error().message}});
   const auto& model = facts.model;
-  profile_ = to_json(profiles::to_json_object(plan.profile));
+  auto profile = profiles::to_json_object(plan.profile);
+  if (auto tuning = launch_tuning_json(plan.tuning); !tuning.empty()) profile["launch"] = std::move(tuning);
+  profile_ = to_json(profile);
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},
                                  {"slots", plan.slots},      {"contextPerSlot", plan.context},
@@ -467,7 +481,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
                                             if (const auto self = weak.lock())
                                               co_await self->stop(StopReason::evict);
                                           });
-  pid_file_ = std::make_unique<engine::PidFile>(options_.home, "embedded", model_id_, pid);
+  pid_file_ = std::make_unique<engine::PidFile>(options_.home, "embedded", worker_name(), pid);
   log_.line(fmt::format("spawned pid {}", pid));
   apply_manners();
   launch_->send(protocol::encode(protocol::FrameType::hello,

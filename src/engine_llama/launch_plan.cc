@@ -1,6 +1,7 @@
 #include "engine_llama/launch_plan.h"
 
 #include "base/log.h"
+#include "engine_llama/launch_tuning.h"
 #include "engine_llama/model_source.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
@@ -26,8 +27,8 @@ capacity::LaunchSettings launch_settings(const EmbeddedOptions& options) {
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
   return [self_test = std::move(self_test), excluded = options.excluded_buffer_types,
           settings = launch_settings(options), threads = options.threads, behaviors = options.behaviors,
-          home = options.home, catalog = options.catalog](
-             const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+          home = options.home, catalog = options.catalog,
+          wishes = options](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
       if (is_about_reading(metadata.error()))
@@ -49,6 +50,11 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     models::log_problems(all);
     std::optional<models::CatalogTuning> tuning;
     if (catalog) tuning = models::catalog_tuning(*catalog, model);
+    if (tuning) apply_launch_tuning(tuning->launch, wishes, out);
+    for (const auto& verdict : out.tuning)
+      if (!verdict.ignored.empty())
+        log_info("a launch setting of the catalog is not used",
+                 {{"model", model.id}, {"setting", verdict.setting}, {"reason", verdict.ignored}});
     out.profile = models::profile_for(all, model.id, *metadata, tuning);
     const auto switched = prompt::switched(out.profile.style.behaviors, behaviors);
     for (const auto& warning : switched.warnings) log_warn(warning, {{"model", model.id}});

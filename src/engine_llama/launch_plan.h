@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "capacity/launch.h"
 #include "engine/engine.h"
 #include "engine_llama/embedded_engine.h"
@@ -14,6 +15,13 @@
 #include "profiles/match.h"
 
 namespace gezel::engine_llama {
+
+// What becomes of one setting that a catalog entry has for its model's launch (launch_tuning.h).
+struct TuningVerdict {
+  std::string setting;  // "threads", "spec.type"
+  json::value value;
+  std::string ignored;  // why it does not hold; "": it does
+};
 
 struct LaunchPlan {
   int slots = 1;
@@ -28,6 +36,10 @@ struct LaunchPlan {
   std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   profiles::Applied profile;                       // what holds for this model
+  // Of the catalog's entry: where nobody said otherwise, and instead of the file's own.
+  std::optional<bool> flash_attention;
+  std::string chat_template;
+  std::vector<TuningVerdict> tuning;
 };
 
 // What is asked of every model of this engine, whether it is here or not.

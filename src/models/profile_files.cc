@@ -107,7 +107,8 @@ std::optional<CatalogTuning> catalog_tuning(const catalog::Catalog& catalog, con
   const auto* tuning = entry ? object_at(entry->item->members, "tuning") : nullptr;
   if (tuning == nullptr) return std::nullopt;
   std::vector<profiles::Problem> problems;
-  CatalogTuning out{*id, profiles::read_catalog_tuning(*tuning, *id, problems)};
+  CatalogTuning out{*id, profiles::read_catalog_tuning(*tuning, *id, problems), {}};
+  if (const auto& chat = entry->item->chat; chat && chat->tuning) out.launch = chat->tuning->launch;
   for (const auto& problem : problems)
     log_warn("a value of a catalog entry is not used", {{"entry", *id}, {"reason", problem.message}});
   return out;

@@ -24,10 +24,11 @@ profiles::Profiles read_profiles(const fs::path& home);
 // The file's own general.sampling.*.
 prompt::SamplingOptions recommended_sampling(const gguf::Metadata& metadata);
 
-// What the catalog's entry of an installed model says about answering, its `tuning`.
+// What the catalog's entry of an installed model says about it, its `tuning`.
 struct CatalogTuning {
-  std::string id;  // of the entry
-  profiles::Values values;
+  std::string id;                // of the entry
+  profiles::Values values;       // about answering
+  catalog::LaunchTuning launch;  // about its launch
 };
 // Nothing: the model has no entry, or that has no tuning. Found by the id that was installed, else by the
 // model's own, old names included; a "local-" id is nobody's but the user's. Reads the user's catalog; where

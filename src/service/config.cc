@@ -7,6 +7,7 @@
 
 #include "base/files.h"
 #include "downloads/url.h"
+#include "engine/engine_key.h"
 #include "service/model_name.h"
 
 namespace gezel::service {
@@ -14,6 +15,7 @@ namespace {
 
 constexpr Bytes kMaxConfigBytes = 1 * kMiB;
 constexpr std::size_t kMaxModelNameBytes = 200;
+constexpr std::size_t kMaxReplicaRows = 256;
 constexpr std::size_t kShownBytes = 80;
 
 std::string shown(const json::value& value) {
@@ -47,6 +49,7 @@ class ConfigReader {
     }
     read_dirs(file);
     read_updates(file);
+    read_replicas(file);
   }
 
  private:
@@ -120,6 +123,38 @@ class ConfigReader {
     out_.config.catalog_updates = std::move(out);
   }
 
+  // A whole number of the range, else nothing and a problem.
+  std::optional<int> number(const json::value& value, std::string pointer, int least, int most) {
+    const auto* found = value.if_int64();
+    if (found != nullptr && *found >= least && *found <= most) return static_cast<int>(*found);
+    wrong(std::move(pointer), value, fmt::format("a whole number from {} to {}", least, most));
+    return std::nullopt;
+  }
+
+  void read_replicas(const json::object& file) {
+    auto& out = out_.config.replicas;
+    if (const auto* most = member(file, "localEngineReplicasMax")) {
+      if (const auto value = number(*most, "/localEngineReplicasMax", 1, engine::kMostReplicas))
+        out.most = *value;
+    }
+    const auto* wanted = member(file, "localEngineReplicas");
+    if (wanted == nullptr) return;
+    if (!wanted->is_object() || wanted->get_object().size() > kMaxReplicaRows) {
+      return wrong(
+          "/localEngineReplicas", *wanted,
+          fmt::format("an object of at most {} models and their numbers of workers", kMaxReplicaRows));
+    }
+    for (const auto& [model, count] : wanted->get_object()) {
+      const std::string pointer = fmt::format("/localEngineReplicas/{}", std::string_view(model));
+      if (!engine::parse_engine_key(std::string(model) + ":0")) {
+        out_.problems.push_back({pointer, pointer + " is no model; it must be <family>:<id>, for example "
+                                                    "llama-cpp:smollm2-135m-instruct"});
+      } else if (const auto value = number(count, pointer, 0, engine::kMostReplicas)) {
+        out.wanted.emplace(model, *value);
+      }
+    }
+  }
+
   ConfigFile& out_;
 };
 
@@ -130,6 +165,11 @@ std::mutex& change_mutex() {
 }
 
 }  // namespace
+
+int ReplicaSettings::count(std::string_view qualified_id) const {
+  const auto found = wanted.find(qualified_id);
+  return found == wanted.end() ? 1 : std::clamp(found->second, 1, most);
+}
 
 std::filesystem::path config_path(const std::filesystem::path& home) {
   return home / "config.json";

@@ -4,18 +4,21 @@
 // sections 3.1, 15 and 17.3). Blocking.
 //
 //   {"provider": "llama-cpp", "defaultModel": {"llama-cpp": "<id>"}, "firstRunCompleted": true,
-//    "modelDirs": ["/absolute/folder"], "catalogUpdates": {"enabled": false, "url": "https://..."}}
+//    "modelDirs": ["/absolute/folder"], "catalogUpdates": {"enabled": false, "url": "https://..."},
+//    "localEngineReplicas": {"llama-cpp:<id>": 2}, "localEngineReplicasMax": 4}
 //
 // Every member may be absent, members nobody knows are kept. One that is wrong is not used, and the others
 // count.
 #pragma once
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "base/result.h"
+#include "engine/replicas.h"
 #include "models/default_model.h"
 
 namespace gezel::service {
@@ -28,11 +31,20 @@ struct CatalogUpdateSettings {
   bool operator==(const CatalogUpdateSettings&) const = default;
 };
 
+// In how many workers models may run (spec 30 section 7.6).
+struct ReplicaSettings {
+  std::map<std::string, int, std::less<>> wanted;  // by qualified id, 0 to engine::kMostReplicas
+  int most = engine::kUsualMostReplicas;           // of any model
+  // At least 1.
+  int count(std::string_view qualified_id) const;
+};
+
 struct Config {
   models::Pins pins;
   bool first_run_completed = false;
   std::vector<std::filesystem::path> model_dirs;  // absolute
   CatalogUpdateSettings catalog_updates;
+  ReplicaSettings replicas;
 };
 
 struct ConfigProblem {

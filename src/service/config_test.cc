@@ -29,7 +29,22 @@ TEST(Config, IsReadAsTheTableSays) {
     for (const auto& dir : file.config.model_dirs) dirs.emplace_back(dir.string());
     EXPECT_EQ(dirs, row.contains("dirs") ? row.at("dirs").as_array() : json::array()) << text;
     EXPECT_EQ(file.config.catalog_updates.enabled, bool_or(row, "updates", false)) << text;
+    json::object replicas;
+    for (const auto& [model, count] : file.config.replicas.wanted) replicas[model] = count;
+    EXPECT_EQ(replicas, row.contains("replicas") ? row.at("replicas").as_object() : json::object()) << text;
   }
+}
+
+TEST(Config, AModelHasOneWorkerUnlessMoreAreWishedForAndNeverMoreThanTheMost) {
+  const auto replicas = parse_config(R"({"localEngineReplicas":{"llama-cpp:a":3,"llama-cpp:b":0,
+      "llama-cpp:c":9},"localEngineReplicasMax":5})")
+                            .config.replicas;
+  EXPECT_EQ(replicas.count("llama-cpp:a"), 3);
+  EXPECT_EQ(replicas.count("llama-cpp:b"), 1);
+  EXPECT_EQ(replicas.count("llama-cpp:c"), 5);
+  EXPECT_EQ(replicas.count("llama-cpp:d"), 1);
+  EXPECT_EQ(parse_config(R"({"localEngineReplicas":{"llama-cpp:c":9}})").config.replicas.count("llama-cpp:c"),
+            engine::kUsualMostReplicas);
 }
 
 TEST(Config, AProblemNamesPointerValueAndWhatItMustBe) {

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <array>
 
-#include "base/log.h"
-#include "base/process.h"
+#include "engine/admission.h"
 #include "engine_llama/embedded_engine.h"
 #include "system/gpu.h"
-#include "system/gpu_health.h"
+#include "system/gpu_tools.h"
 #include "system/memory.h"
 
 namespace gezel::service {
@@ -26,30 +25,6 @@ constexpr bool kArm64 = true;
 constexpr bool kArm64 = false;
 #endif
 
-constexpr Millis kToolTime{5'000};
-constexpr std::size_t kMostToolOutput = 256 * kKiB;
-constexpr std::array kNvidiaSmi = {"/usr/bin/nvidia-smi", "/usr/local/bin/nvidia-smi", "/opt/bin/nvidia-smi",
-                                   "/usr/lib/wsl/lib/nvidia-smi"};
-
-engine::GpuSample read_health(bool nvidia) {
-  engine::GpuSample out = system::read_sensor_health();
-  // The sensors of this driver are its own tool's to read.
-  std::erase_if(out, [](const auto& gpu) { return gpu.vendor == "nvidia"; });
-  std::error_code error;
-  const auto tool =
-      std::ranges::find_if(kNvidiaSmi, [&](const char* path) { return fs::exists(path, error); });
-  if (!nvidia || tool == kNvidiaSmi.end()) return out;
-  const auto text =
-      run_tool(*tool, {std::string(system::kNvidiaHealthQuery), std::string(system::kNvidiaHealthFormat)},
-               kToolTime, kMostToolOutput);
-  if (!text) {
-    log_debug("a GPU's state could not be read", {{"reason", text.error().message}});
-    return out;
-  }
-  for (auto& gpu : system::parse_nvidia_health(*text)) out.push_back(std::move(gpu));
-  return out;
-}
-
 template <class T>
 json::value or_null(const std::optional<T>& value) {
   return value ? json::value(*value) : json::value();
@@ -64,6 +39,10 @@ GpuSettings read_gpu_settings(const std::function<std::string(std::string_view)>
       [&](std::string_view name) { return variable(fmt::format("GEZEL_DEVICE_SAFETY_{}", name)); }, ignored);
   out.panics = engine::panic_guard(kMacos, variable("HOME"), variable("GEZEL_GPU_PANIC_GUARD"),
                                    variable("GEZEL_GPU_PANIC_COOLDOWN_HOURS"));
+  const auto serialize = variable("GEZEL_SERIALIZE_GPU_LOADS");
+  out.serialize_loads = engine::serialize_loads(kMacos, serialize);
+  if (!serialize.empty() && serialize != "on" && serialize != "off")
+    ignored.push_back(fmt::format("GEZEL_SERIALIZE_GPU_LOADS is '{}'; it may be on, off", serialize));
   if (const auto text = variable("GEZEL_GPU_MEMORY_POLICY"); !text.empty()) {
     if (const auto policy = engine::parse_gpu_policy(text))
       out.policy = *policy;
@@ -100,9 +79,13 @@ std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executo
                                                const GpuSettings& settings) {
   const auto timers = std::make_shared<engine::LoopTimers>(loop);
   const auto gpus = system::find_gpus();
-  const bool nvidia = std::ranges::find(gpus, "nvidia", &system::GpuFacts::vendor) != gpus.end();
+  const auto tools = system::find_gpu_tools();
   std::function<engine::GpuSample()> sample;
-  if (!gpus.empty()) sample = [nvidia] { return read_health(nvidia); };
+  std::function<std::vector<system::GpuUser>()> users;
+  if (!gpus.empty()) {
+    sample = [gpus, tools] { return system::read_gpu_health(gpus, tools); };
+    users = [tools] { return system::ask_gpu_users(tools); };
+  }
   return std::make_shared<engine::GpuGate>(engine::GpuGate::Parts{
       .loop = loop,
       .pool = pool,
@@ -116,10 +99,19 @@ std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executo
                                                                              .clock = clock,
                                                                              .timers = timers,
                                                                              .sample = std::move(sample),
-                                                                             .settings = settings.safety})});
+                                                                             .settings = settings.safety,
+                                                                             .users = std::move(users)})});
 }
 
-json::object device_safety_json(const engine::DeviceSafety& safety) {
+json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own) {
+  const std::vector<std::int64_t> ours(own.begin(), own.end());
+  json::array users;
+  for (const auto& user : safety.last_users()) {
+    users.push_back(json::object{{"pid", user.pid},
+                                 {"program", fs::path(user.program).filename().string()},
+                                 {"kind", system::gpu_user_label(system::gpu_user_kind(user, ours))},
+                                 {"bytes", or_null(user.bytes)}});
+  }
   json::array gpus;
   for (const auto& gpu : safety.last_sample()) {
     gpus.push_back(json::object{{"id", gpu.id},
@@ -135,7 +127,40 @@ json::object device_safety_json(const engine::DeviceSafety& safety) {
   }
   return {{"mode", engine::safety_mode_name(safety.settings().mode)},
           {"state", engine::safety_state_name(safety.state())},
-          {"gpus", std::move(gpus)}};
+          {"gpus", std::move(gpus)},
+          {"users", std::move(users)}};
+}
+
+engine::GpuSurvey survey_this_machine(const fs::path& home, const fs::path& engine_program,
+                                      const std::string& version, WallTime now) {
+  return engine::survey_gpus({.home = home,
+                              .engine_program = engine_program,
+                              .engine_version = version,
+                              .host = backend_host(),
+                              .total_ram = system::read_memory().total,
+                              .now = now,
+                              .gpus = system::find_gpus(),
+                              .tools = system::find_gpu_tools()});
+}
+
+json::object survey_json(const engine::GpuSurvey& survey) {
+  // In the order of system::DeviceKind.
+  constexpr std::array<std::string_view, 4> kKinds{"discrete", "integrated", "unified", "unknown"};
+  json::array devices;
+  for (const auto& device : survey.devices) {
+    devices.push_back(json::object{{"id", device.id},
+                                   {"name", device.name},
+                                   {"kind", kKinds[static_cast<std::size_t>(system::device_kind(device))]},
+                                   {"total_bytes", device.total_mib * kMiB}});
+  }
+  json::object out{{"backend", engine::backend_name(survey.backend)},
+                   {"reason", survey.reason},
+                   {"vendor", survey.vendor.empty() ? json::value() : json::value(survey.vendor)},
+                   {"devices", std::move(devices)},
+                   {"cached", survey.cached}};
+  if (survey.nvidia) out["vram_bytes"] = survey.nvidia->vram_bytes;
+  if (!survey.cards.empty()) out["driver"] = survey.cards.front().driver;
+  return out;
 }
 
 }  // namespace gezel::service

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "engine/backend.h"
 #include "engine/gpu_gate.h"
+#include "engine/gpu_survey.h"
 
 namespace gezel::service {
 
@@ -19,6 +20,7 @@ struct GpuSettings {
   engine::GpuPolicy policy = engine::GpuPolicy::automatic;  // GEZEL_GPU_MEMORY_POLICY
   engine::SafetySettings safety;                            // GEZEL_DEVICE_SAFETY_*
   engine::PanicGuard panics;                                // GEZEL_GPU_PANIC_*
+  bool serialize_loads = false;                             // GEZEL_SERIALIZE_GPU_LOADS
 };
 // From variables of the environment, by their full name. What is ignored is named in `ignored`.
 GpuSettings read_gpu_settings(const std::function<std::string(std::string_view)>& variable,
@@ -35,7 +37,13 @@ std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executo
                                                const boost::asio::any_io_executor& pool, const Clock& clock,
                                                const GpuSettings& settings);
 
-// {mode, state, gpus: [...]} of what was last seen.
-json::object device_safety_json(const engine::DeviceSafety& safety);
+// {mode, state, gpus: [...], users: [...]} of what was last seen; `own`: this service's processes.
+json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own);
+
+// Asks programs, so blocking; see engine/gpu_survey.h.
+engine::GpuSurvey survey_this_machine(const std::filesystem::path& home,
+                                      const std::filesystem::path& engine_program, const std::string& version,
+                                      WallTime now);
+json::object survey_json(const engine::GpuSurvey& survey);
 
 }  // namespace gezel::service

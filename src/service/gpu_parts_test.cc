@@ -37,8 +37,10 @@ TEST(GpuSettings, WithoutVariablesEverythingIsAsUsual) {
 TEST(GpuSettings, VariablesAreReadByTheirNames) {
   const auto [settings, ignored] = read({{"GEZEL_DEVICE_SAFETY_MODE", "guard"},
                                          {"GEZEL_GPU_MEMORY_POLICY", "coexist"},
+                                         {"GEZEL_SERIALIZE_GPU_LOADS", "on"},
                                          {"GEZEL_LLAMA_BACKEND", "vulkan"}});
   EXPECT_THAT(ignored, IsEmpty());
+  EXPECT_TRUE(settings.serialize_loads);
   EXPECT_EQ(settings.safety.mode, engine::SafetyMode::guard);
   EXPECT_EQ(settings.policy, engine::GpuPolicy::coexist);
   EXPECT_EQ(settings.backend, engine::Backend::vulkan);
@@ -46,11 +48,25 @@ TEST(GpuSettings, VariablesAreReadByTheirNames) {
 }
 
 TEST(GpuSettings, WhatSaysNothingIsNamedWithWhatItMaySay) {
-  const auto [settings, ignored] =
-      read({{"GEZEL_GPU_MEMORY_POLICY", "share"}, {"GEZEL_LLAMA_BACKEND", "rocm"}});
-  ASSERT_EQ(ignored.size(), 2u);
-  EXPECT_THAT(ignored[0], HasSubstr("GEZEL_GPU_MEMORY_POLICY is 'share'; it may be auto"));
-  EXPECT_THAT(ignored[1], HasSubstr("GEZEL_LLAMA_BACKEND is 'rocm'"));
+  const auto [settings, ignored] = read({{"GEZEL_GPU_MEMORY_POLICY", "share"},
+                                         {"GEZEL_LLAMA_BACKEND", "rocm"},
+                                         {"GEZEL_SERIALIZE_GPU_LOADS", "1"}});
+  ASSERT_EQ(ignored.size(), 3u);
+  EXPECT_THAT(ignored[0], HasSubstr("GEZEL_SERIALIZE_GPU_LOADS is '1'; it may be on, off"));
+  EXPECT_THAT(ignored[1], HasSubstr("GEZEL_GPU_MEMORY_POLICY is 'share'; it may be auto"));
+  EXPECT_THAT(ignored[2], HasSubstr("GEZEL_LLAMA_BACKEND is 'rocm'"));
+}
+
+TEST(GpuSurvey, IsToldAsJson) {
+  engine::GpuSurvey survey{.backend = engine::Backend::cuda, .reason = "r", .vendor = "nvidia"};
+  survey.devices = {{.id = "CUDA0", .name = "NVIDIA GB10", .total_mib = 1024}};
+  survey.nvidia = system::NvidiaMemory{.vram_bytes = kGiB, .unified = true, .devices = 1};
+  survey.cards = {{.index = "0", .name = "NVIDIA GB10", .compute_capability = "12.1", .driver = "580.95"}};
+  EXPECT_EQ(
+      to_json(survey_json(survey)),
+      R"({"backend":"cuda","reason":"r","vendor":"nvidia","devices":[{"id":"CUDA0","name":"NVIDIA GB10",)"
+      R"("kind":"unified","total_bytes":1073741824}],"cached":false,"vram_bytes":1073741824,)"
+      R"("driver":"580.95"})");
 }
 
 TEST(EngineBackend, AMachineForAnotherOneIsToldWhyTheProcessorComputes) {

@@ -166,6 +166,7 @@ void use_config(ServiceOptions& options) {
   options.pins = std::move(config.pins);
   options.first_run_completed = config.first_run_completed;
   options.catalog_updates = std::move(config.catalog_updates);
+  options.replicas = std::move(config.replicas);
   auto& folders = options.installs.discovery_roots.user_folders;
   folders = join_model_dirs(std::move(folders), config.model_dirs);
   for (const auto& folder : folders) {
@@ -173,6 +174,19 @@ void use_config(ServiceOptions& options) {
     if (!fs::is_directory(folder, error))
       log_warn("a folder of models is not there", {{"folder", folder.string()}});
   }
+}
+
+// One model in so many workers, each made by `make` from its own options.
+template <class Make>
+std::unique_ptr<engine::Engine> in_workers(int count, const asio::any_io_executor& loop, const Clock& clock,
+                                           engine_llama::EmbeddedOptions options, Make make) {
+  if (count == 1) return make(options);
+  options.replicas = count;
+  return engine::make_replicas({.loop = loop, .clock = clock, .count = count, .make = [=](int replica) {
+                                  auto mine = options;
+                                  mine.replica = replica;
+                                  return make(mine);
+                                }});
 }
 
 std::shared_ptr<engine::NeighbourWatch> neighbour_watch(const asio::any_io_executor& loop, World& world,
@@ -215,11 +229,12 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   use_config(options);
   const auto world = std::make_shared<World>();
   const asio::any_io_executor pool = world->pool.get_executor();
-  const auto admission = std::make_shared<engine::Admission>(engine::Admission::Parts{
-      .loop = loop,
-      .clock = world->clock,
-      .timers = std::make_shared<engine::LoopTimers>(loop),
-      .machine = [budget = options.memory_budget] { return machine_memory(budget); }});
+  const auto admission = std::make_shared<engine::Admission>(
+      engine::Admission::Parts{.loop = loop,
+                               .clock = world->clock,
+                               .timers = std::make_shared<engine::LoopTimers>(loop),
+                               .machine = [budget = options.memory_budget] { return machine_memory(budget); },
+                               .one_load_at_a_time = options.gpu.serialize_loads});
   GEZEL_CHECK(check_addresses(options.installs));
   GEZEL_TRY(const auto backend, choose_engine_backend(options.gpu.backend, backend_host()));
   const auto gpu = make_gpu_gate(loop, pool, world->clock, options.gpu);
@@ -240,10 +255,13 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                      .clock = world->clock,
                      .entropy = world->entropy,
                      .make_engine =
-                         [loop, pool, admission, gpu, world = world.get(), settings](
-                             const std::string& model_id, models::ModelStore& store) {
-                           return engine_llama::make_embedded_engine(loop, pool, model_id, store,
-                                                                     world->clock, admission, gpu, settings);
+                         [loop, pool, admission, gpu, world = world.get(), settings,
+                          replicas = options.replicas](const std::string& id, models::ModelStore& store) {
+                           const auto make = [=, &store](const engine_llama::EmbeddedOptions& mine) {
+                             return engine_llama::make_embedded_engine(loop, pool, id, store, world->clock,
+                                                                       admission, gpu, mine);
+                           };
+                           return in_workers(replicas.count(id), loop, world->clock, settings, make);
                          },
                      .admission = admission,
                      .launch = engine_llama::launch_settings(settings),
@@ -252,6 +270,11 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                       ? neighbour_watch(loop, *world, options.neighbour_trial, pressure)
                                       : nullptr,
                      .gpu = gpu,
+                     .survey_gpus =
+                         [home = options.home, program = options.engine_program, version = options.version,
+                          world = world.get()] {
+                           return survey_this_machine(home, program, version, world->clock.wall_now());
+                         },
                      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
                      .installs = installs,
                      .drain_pool =

@@ -68,6 +68,7 @@ struct ServiceOptions {
   models::Pins pins;
   bool first_run_completed = false;
   CatalogUpdateSettings catalog_updates;
+  ReplicaSettings replicas;
   InstallSettings installs;
 };
 

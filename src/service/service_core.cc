@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/log.h"
+#include "engine/on_pool.h"
 #include "models/manifest.h"
 #include "service/os.h"
 
@@ -23,6 +24,24 @@ json::object lanes_json(const engine::LaneLoads& lanes) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (lanes[i].running + lanes[i].queued > 0)
       out[kNames[i]] = json::object{{"running", lanes[i].running}, {"queued", lanes[i].queued}};
+  }
+  return out;
+}
+
+// A model's workers, where it may have several.
+json::array replicas_json(const std::vector<engine::ReplicaStatus>& replicas) {
+  json::array out;
+  for (const auto& one : replicas) {
+    out.push_back(json::object{{"replica", one.replica},
+                               {"state", engine::state_name(one.state)},
+                               {"pid", one.pid > 0 ? json::value(one.pid) : json::value(nullptr)},
+                               {"bytes", one.bytes},
+                               {"slots", one.slots},
+                               {"slots_busy", one.slots_busy},
+                               {"context", one.context},
+                               {"queued", one.queued},
+                               {"sessions", one.sessions},
+                               {"draining", one.draining}});
   }
   return out;
 }
@@ -83,7 +102,12 @@ void ServiceCore::start() {
   installs_.start();
   bundles_.start();
   spawn_background(settle_pins(), [] {});
+  if (parts_.survey_gpus) spawn_background(survey_gpus(), [] {});
   catalog_updates_.start();
+}
+
+asio::awaitable<void> ServiceCore::survey_gpus() {
+  gpus_ = co_await engine::on_pool(parts_.pool, parts_.survey_gpus);
 }
 
 KnownModels ServiceCore::known() const {
@@ -227,6 +251,7 @@ json::value ServiceCore::ps() {
                        {"unload_at", unload_time(status.unload_at)}};
     if (!status.waiting.empty()) model["waiting"] = status.waiting;
     if (!status.stale.empty()) model["stale"] = status.stale;
+    if (!status.replicas.empty()) model["replicas"] = replicas_json(status.replicas);
     out.push_back(std::move(model));
   }
   return json::object{{"models", std::move(out)}, {"neighbour", neighbour_json(parts_.neighbour.get())}};
@@ -234,8 +259,11 @@ json::value ServiceCore::ps() {
 
 std::vector<int> ServiceCore::own_processes() const {
   std::vector<int> out{static_cast<int>(own_pid())};
-  for (const auto& [id, status] : engines_.list())
-    if (status.pid > 0) out.push_back(static_cast<int>(status.pid));
+  for (const auto& [id, status] : engines_.list()) {
+    if (status.replicas.empty() && status.pid > 0) out.push_back(static_cast<int>(status.pid));
+    for (const auto& one : status.replicas)
+      if (one.pid > 0) out.push_back(static_cast<int>(one.pid));
+  }
   return out;
 }
 

@@ -82,6 +82,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   void spawn_background(asio::awaitable<void> work, std::function<void()> failed);
 
   asio::awaitable<void> prepare();
+  asio::awaitable<void> survey_gpus();
   asio::awaitable<void> scan_loop();
   asio::awaitable<void> verify_loop();
   void prepare_soon();
@@ -155,6 +156,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
     Bytes free = 0;
   };
   std::map<std::string, Planned, std::less<>> planned_;  // by qualified id, as last asked for
+
+  std::optional<engine::GpuSurvey> gpus_;  // once it is known
 
   bool prepared_ = false;
   engine::Wakeup prepared_changed_;

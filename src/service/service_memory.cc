@@ -81,7 +81,9 @@ json::value ServiceCore::memory() {
       {"reservations", std::move(reservations)},
       {"enforced", rules.enforced},
       {"pressure", pressure_json(parts_.pressure.get())},
-      {"device_safety", parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety())) : json::value()},
+      {"device_safety",
+       parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety(), own_processes())) : json::value()},
+      {"gpu", gpus_ ? json::value(survey_json(*gpus_)) : json::value()},
       {"waiting", admission.waiting()}};
 }
 

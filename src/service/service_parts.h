@@ -13,6 +13,7 @@
 #include "capacity/launch.h"
 #include "engine/admission.h"
 #include "engine/engine.h"
+#include "engine/gpu_survey.h"
 #include "engine/neighbour_watch.h"
 #include "engine/pressure_watch.h"
 #include "models/store.h"
@@ -39,6 +40,7 @@ struct ServiceParts {
   std::shared_ptr<engine::PressureWatch> pressure;    // null: nobody looks
   std::shared_ptr<engine::NeighbourWatch> neighbour;  // null: good-neighbour mode is off
   std::shared_ptr<engine::GpuGate> gpu;               // null: nothing is told of GPUs
+  std::function<engine::GpuSurvey()> survey_gpus;     // blocking; unset: nothing is told of devices
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
   std::shared_ptr<InstallParts> installs;  // never null

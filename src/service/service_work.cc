@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "engine/on_pool.h"
+#include "engine_llama/launch_tuning.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
 #include "prompt/behaviors.h"
@@ -230,13 +231,21 @@ asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName n
   co_return co_await on_pool(
       parts_.pool,
       [home = options_.home, switches = options_.behaviors, catalog = parts_.installs->catalog,
+       wishes = engine_llama::EmbeddedOptions{.context = options_.context,
+                                              .flash_attention = options_.flash_attention,
+                                              .threads = options_.threads},
        model = std::move(model)]() -> Profile {
         const auto metadata = gguf::read_metadata(model.weights);
         if (!metadata) return std::nullopt;
-        auto applied = models::profile_for(models::read_profiles(home), model.id, *metadata,
-                                           models::catalog_tuning(*catalog, model));
+        const auto tuning = models::catalog_tuning(*catalog, model);
+        auto applied = models::profile_for(models::read_profiles(home), model.id, *metadata, tuning);
         applied.style.behaviors = prompt::switched(applied.style.behaviors, switches).behaviors;
-        return profiles::to_json_object(applied);
+        auto out = profiles::to_json_object(applied);
+        if (!tuning) return out;
+        auto launch =
+            engine_llama::launch_tuning_json(engine_llama::judge_launch_tuning(tuning->launch, wishes));
+        if (!launch.empty()) out["launch"] = std::move(launch);
+        return out;
       });
 }
 

@@ -14,6 +14,13 @@ std::uint64_t unsigned_at(const json::object& object, std::string_view key) {
 
 }  // namespace
 
+std::string hardware_identity(const std::vector<GpuFacts>& gpus) {
+  std::string out;
+  for (const GpuFacts& gpu : gpus)
+    out += gpu.address + " " + gpu.vendor + " " + gpu.name + " " + gpu.driver + ";";
+  return out;
+}
+
 std::optional<DeviceCache> parse_device_cache(std::string_view text) {
   const auto parsed = parse_json(text);
   if (!parsed || !parsed->is_object()) return std::nullopt;
@@ -24,7 +31,8 @@ std::optional<DeviceCache> parse_device_cache(std::string_view text) {
   DeviceCache out{
       .probed_at = string_or(root, "probedAt"),
       .binary = {string_or(*binary, "path"), unsigned_at(*binary, "size"), int_or(*binary, "mtimeNs", 0)},
-      .system_ram_bytes = unsigned_at(root, "systemRamBytes")};
+      .system_ram_bytes = unsigned_at(root, "systemRamBytes"),
+      .hardware = string_or(root, "hardware")};
   for (const json::value& value : *devices) {
     const json::object* device = value.if_object();
     if (!device) return std::nullopt;
@@ -50,14 +58,16 @@ std::optional<std::string> device_cache_text(const DeviceCache& cache) {
       {"probedAt", cache.probed_at},
       {"binary",
        {{"path", cache.binary.path}, {"size", cache.binary.size}, {"mtimeNs", cache.binary.mtime_ns}}},
-      {"systemRamBytes", cache.system_ram_bytes}};
+      {"systemRamBytes", cache.system_ram_bytes},
+      {"hardware", cache.hardware}};
   return to_json(root) + "\n";
 }
 
 std::optional<std::vector<Device>> cached_devices(std::string_view text, const ProbedBinary& binary,
-                                                  Bytes total_ram) {
+                                                  Bytes total_ram, std::string_view hardware) {
   auto cache = parse_device_cache(text);
-  if (!cache || cache->devices.empty() || cache->binary != binary || cache->system_ram_bytes != total_ram)
+  if (!cache || cache->devices.empty() || cache->binary != binary || cache->system_ram_bytes != total_ram ||
+      cache->hardware != hardware)
     return std::nullopt;
   return std::move(cache->devices);
 }

@@ -5,6 +5,8 @@
 
 #include "system/device_cache.h"
 #include "system/devices.h"
+#include "system/gpu_health.h"
+#include "system/gpu_users.h"
 #include "system/pressure.h"
 #include "system/vm_stat.h"
 
@@ -21,6 +23,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto memory = parse_nvidia_memory(text); memory && memory->vram_bytes == 0) std::abort();
   (void)match_card(parse_nvidia_cards(text), "CUDA0", text);
   (void)parse_device_cache(text);
+  for (const auto& gpus : {parse_nvidia_health(text), parse_amd_smi(text), parse_rocm_smi(text)}) {
+    for (const auto& gpu : gpus)
+      if (gpu.id.empty() || (gpu.utilization_percent && *gpu.utilization_percent > 100)) std::abort();
+  }
+  for (const auto& user : parse_nvidia_users(text))
+    if (user.pid <= 0 || gpu_user_label(gpu_user_kind(user, {})).empty()) std::abort();
   if (const auto stall = parse_stall(text); stall && (stall->some < 0 || stall->full < 0)) std::abort();
   if (const auto bytes = parse_vm_stat(text); bytes && *bytes == 0) std::abort();
   return 0;

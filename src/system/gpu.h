@@ -5,7 +5,6 @@
 // and what it lacks.
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,13 +22,13 @@ struct GpuFacts {
   bool device_file = false;         // a file through which a program can use it is there
 };
 
-// Which libraries of GPU drivers a program of this machine could load. They are loaded for the question and
-// let go at once; nothing in them is called.
+// Which libraries of GPU drivers are where this machine's loader looks: libcuda.so.1, libvulkan.so.1. None is
+// loaded for the question, because a driver's library starts threads, opens devices and takes its time.
 struct DriverLibraries {
   bool cuda = false, vulkan = false;
+  bool operator==(const DriverLibraries&) const = default;
 };
-bool can_load_library(const char* name);
-DriverLibraries find_driver_libraries(const std::function<bool(const char*)>& can_load = can_load_library);
+DriverLibraries find_driver_libraries(const std::filesystem::path& root = "/");
 
 // Sorted by address. `root` stands for "/" in tests.
 std::vector<GpuFacts> find_gpus(const std::filesystem::path& root = "/");

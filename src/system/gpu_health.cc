@@ -104,6 +104,14 @@ std::vector<GpuHealth> read_sensor_health(const fs::path& root) {
       add_sensors(monitor, gpu);
     }
     if (!gpu.temperature_c) continue;
+    const auto number = [&](const char* file) {
+      const auto text = read_text(card / "device" / file, 64);
+      return text ? parse_unsigned(trim(*text)) : std::nullopt;
+    };
+    gpu.memory_total = number("mem_info_vram_total");
+    gpu.memory_used = number("mem_info_vram_used");
+    if (const auto use = number("gpu_busy_percent"); use && *use <= 100)
+      gpu.utilization_percent = static_cast<int>(*use);
     const auto vendor = read_text(card / "device/vendor", 64);
     const std::string_view id = vendor ? trim(*vendor) : std::string_view();
     gpu.vendor = id == "0x1002" ? "amd" : id == "0x8086" ? "intel" : id == "0x10de" ? "nvidia" : "";

@@ -1,8 +1,9 @@
 // system/gpu_health.h
 //
 // How warm GPUs are and whether they slow themselves down: from what the kernel's sensors say (AMD and
-// others), and from what nvidia-smi prints. What follows is engine/device_safety.h's to decide.
+// others), and from what the drivers' tools print. What follows is engine/device_safety.h's to decide.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -36,7 +37,18 @@ inline constexpr std::string_view kNvidiaHealthQuery =
 inline constexpr std::string_view kNvidiaHealthFormat = "--format=csv,noheader,nounits";
 std::vector<GpuHealth> parse_nvidia_health(std::string_view text);
 
-// The sensors of /sys/class/drm/card*/device/hwmon. `root` stands for "/" in tests.
+// What `amd-smi metric --json` prints: a list of GPUs, or {"gpu_data": [...]}, of which a number is
+// {"value": 41, "unit": "C"}.
+inline constexpr std::array kAmdHealthQuery = {"metric", "--json"};
+std::vector<GpuHealth> parse_amd_smi(std::string_view text);
+
+// What rocm-smi prints for these arguments: {"card0": {"Temperature (Sensor edge) (C)": "52.0", ...}}.
+inline constexpr std::array kRocmHealthQuery = {"--showtemp", "--showuse",         "--showmeminfo", "vram",
+                                                "--showbus",  "--showproductname", "--json"};
+std::vector<GpuHealth> parse_rocm_smi(std::string_view text);
+
+// The sensors of /sys/class/drm/card*/device/hwmon, and what amdgpu says of memory and use. `root` stands for
+// "/" in tests.
 std::vector<GpuHealth> read_sensor_health(const std::filesystem::path& root = "/");
 
 }  // namespace gezel::system

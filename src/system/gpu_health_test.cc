@@ -46,6 +46,9 @@ TEST(GpuHealth, SensorsGiveTheHottestPlaceAndTheLeastMargin) {
       .file(device + "hwmon/hwmon4/temp1_crit", "100000\n");
   tree.file(device + "hwmon/hwmon4/temp2_input", "61500\n")
       .file(device + "hwmon/hwmon4/temp2_crit", "110000\n");
+  tree.file(device + "mem_info_vram_total", "17163091968\n")
+      .file(device + "mem_info_vram_used", "1048576\n")
+      .file(device + "gpu_busy_percent", "7\n");
   tree.link("sys/class/drm/card0/device", "../../../devices/pci0000:00/0000:03:00.0");
   tree.file("sys/class/drm/card0-DP-1/device/hwmon/hwmon9/temp1_input", "99000\n");
   const auto gpus = read_sensor_health(tree.root());
@@ -54,6 +57,9 @@ TEST(GpuHealth, SensorsGiveTheHottestPlaceAndTheLeastMargin) {
   EXPECT_EQ(gpus[0].id, "0000:03:00.0");
   EXPECT_EQ(gpus[0].temperature_c, 61.5);
   EXPECT_EQ(gpus[0].margin_c, 48.5);
+  EXPECT_EQ(gpus[0].memory_total, 17'163'091'968u);
+  EXPECT_EQ(gpus[0].memory_used, kMiB);
+  EXPECT_EQ(gpus[0].utilization_percent, 7);
   EXPECT_TRUE(read_sensor_health(TestTree().root()).empty());
 }
 

@@ -1,4 +1,3 @@
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -122,17 +121,46 @@ std::optional<GpuFacts> platform_gpu(const fs::path& root, const fs::path& devic
   return gpu;
 }
 
-}  // namespace
+// Where the loader looks without being told, and where Linux beside Windows keeps its driver.
+constexpr std::array kLibraryFolders = {"/lib",
+                                        "/lib64",
+                                        "/usr/lib",
+                                        "/usr/lib64",
+                                        "/usr/local/lib",
+                                        "/lib/x86_64-linux-gnu",
+                                        "/usr/lib/x86_64-linux-gnu",
+                                        "/lib/aarch64-linux-gnu",
+                                        "/usr/lib/aarch64-linux-gnu",
+                                        "/usr/lib/wsl/lib",
+                                        "/run/opengl-driver/lib"};
 
-bool can_load_library(const char* name) {
-  void* library = ::dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) return false;
-  ::dlclose(library);
-  return true;
+// Those, and what /etc/ld.so.conf and its folder name.
+std::vector<fs::path> library_folders(const fs::path& root) {
+  constexpr std::size_t kMostFolders = 256;
+  std::vector<fs::path> out(kLibraryFolders.begin(), kLibraryFolders.end());
+  std::vector<fs::path> files = entries(under(root, "/etc/ld.so.conf.d"));
+  files.push_back(under(root, "/etc/ld.so.conf"));
+  for (const fs::path& file : files) {
+    const auto text = read_text(file, 64 * kKiB);
+    for (std::string_view line : text ? lines(*text) : std::vector<std::string_view>{}) {
+      const std::string_view folder = trim(line);
+      if (folder.starts_with('/') && out.size() < kMostFolders) out.emplace_back(folder);
+    }
+  }
+  return out;
 }
 
-DriverLibraries find_driver_libraries(const std::function<bool(const char*)>& can_load) {
-  return {.cuda = can_load("libcuda.so.1"), .vulkan = can_load("libvulkan.so.1")};
+}  // namespace
+
+DriverLibraries find_driver_libraries(const fs::path& root) {
+  const auto folders = library_folders(root);
+  const auto is_here = [&](std::string_view name) {
+    return std::ranges::any_of(folders, [&](const fs::path& folder) {
+      std::error_code error;
+      return fs::exists(under(root, folder) / name, error);
+    });
+  };
+  return {.cuda = is_here("libcuda.so.1"), .vulkan = is_here("libvulkan.so.1")};
 }
 
 std::vector<GpuFacts> find_gpus(const fs::path& root) {

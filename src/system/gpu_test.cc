@@ -16,12 +16,27 @@ void add_pci(TestTree& tree, const std::string& address, const char* pci_class, 
   tree.file(folder + "class", pci_class).file(folder + "vendor", vendor).file(folder + "device", device);
 }
 
-TEST(DriverLibraries, AreAskedForByName) {
-  const auto found =
-      find_driver_libraries([](const char* name) { return std::string_view(name) == "libcuda.so.1"; });
-  EXPECT_TRUE(found.cuda);
-  EXPECT_FALSE(found.vulkan);
-  EXPECT_FALSE(can_load_library("libgezel-is-not-there.so.1"));
+TEST(DriverLibraries, AreFoundWhereTheLoaderLooks) {
+  const TestTree nothing;
+  EXPECT_EQ(find_driver_libraries(nothing.root()), DriverLibraries());
+  TestTree usual;
+  usual.file("usr/lib/x86_64-linux-gnu/libcuda.so.1", "");
+  EXPECT_EQ(find_driver_libraries(usual.root()), (DriverLibraries{.cuda = true}));
+  TestTree configured;
+  configured.file("etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n/opt/b\n")
+      .file("etc/ld.so.conf.d/amd.conf", "# a note\n  /opt/rocm/lib  \n")
+      .file("opt/rocm/lib/libvulkan.so.1", "")
+      .file("opt/b/libcuda.so.1", "");
+  EXPECT_EQ(find_driver_libraries(configured.root()), (DriverLibraries{.cuda = true, .vulkan = true}));
+  TestTree elsewhere;
+  elsewhere.file("opt/rocm/lib/libvulkan.so.1", "").file("usr/lib/libcuda.so.2", "");
+  EXPECT_EQ(find_driver_libraries(elsewhere.root()), DriverLibraries());
+}
+
+TEST(DriverLibraries, ALinkIntoNothingIsNoDriver) {
+  TestTree tree;
+  tree.link("usr/lib/libcuda.so.1", "libcuda.so.550.54");
+  EXPECT_FALSE(find_driver_libraries(tree.root()).cuda);
 }
 
 TEST(Gpu, AnNvidiaCardWithItsDriverIsNamedByTheDriver) {

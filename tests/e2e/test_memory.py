@@ -71,7 +71,7 @@ def test_a_wish_of_a_plan_is_checked(make_daemon):
 def test_what_gpus_are_asked_before_a_start_is_told(make_daemon, monkeypatch):
     monkeypatch.setenv("GEZEL_DEVICE_SAFETY_MODE", "off")
     daemon = make_daemon()
-    assert memory(daemon)["device_safety"] == {"mode": "off", "state": "off", "gpus": []}
+    assert memory(daemon)["device_safety"] == {"mode": "off", "state": "off", "gpus": [], "users": []}
     monkeypatch.setenv("GEZEL_LLAMA_BACKEND", "cuda")
     result = daemon.cli("serve", "--port", "0", "--home", daemon.home / "other")
     assert result.returncode != 0
