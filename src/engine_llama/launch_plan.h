@@ -9,6 +9,7 @@
 
 #include "capacity/launch.h"
 #include "engine/engine.h"
+#include "engine_llama/calibration_choice.h"
 #include "engine_llama/embedded_engine.h"
 #include "models/store.h"
 #include "profiles/match.h"
@@ -28,6 +29,7 @@ struct LaunchPlan {
   std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   profiles::Applied profile;                       // what holds for this model
+  CalibrationFacts calibration;                    // what was measured of it here
 };
 
 // What is asked of every model of this engine, whether it is here or not.
