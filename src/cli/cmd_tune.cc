@@ -84,7 +84,9 @@ Result<json::object> wait_until_measured(const Environment& env, const DaemonCli
     if (bool_or(tuned, "complete", false) || (state != "waiting" && state != "measuring")) return tuned;
     line.show(fmt::format("measuring {} {:3.0f} % {}", bar(number_or(tuned, "progress", 0)),
                           100 * number_or(tuned, "progress", 0),
-                          state == "waiting" ? " waiting until nobody is served" : ""));
+                          state != "waiting"                      ? ""
+                          : bool_or(tuned, "machine_busy", false) ? "waiting for other programs"
+                                                                  : "waiting until nobody is served"));
     std::this_thread::sleep_for(kAskEvery);
   }
 }

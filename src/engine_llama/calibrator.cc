@@ -51,6 +51,8 @@ void Calibrator::ended() {
   campaign_.reset();
   asked_.reset();
   urgent_ = in_round_ = unsaved_ = false;
+  drowned_ = 0;
+  rests_until_ = {};
   slowdown_ = {};
   loaded_.reset();
   state_ = State::off;
@@ -97,6 +99,7 @@ void Calibrator::look() {
 }
 
 bool Calibrator::may_measure() const {
+  if (clock_.now() < rests_until_) return false;
   const auto quiet = hooks_.quiet_for();
   if (!quiet || (!urgent_ && *quiet < kQuietTime)) return false;
   // Whatever disturbed may be over later.
@@ -165,7 +168,17 @@ Result<> Calibrator::on_measured(std::string_view body) {
     return {};
   }
   const bool was_repeating = in_round_;
+  if (measured.outcome == "measured" && measured.cpu_ms < kDrownedShare * measured.ms) {
+    const auto pause = kDrownedPause * (1 << std::min(drowned_, 5));
+    rests_until_ = clock_.now() + std::min<Millis>(pause, kLongestPause);
+    ++drowned_;
+    keep(false);
+    release();
+    arm();
+    return {};
+  }
   if (measured.outcome == "measured") {
+    drowned_ = 0;
     campaign_->measured(question, {.ms = measured.ms,
                                    .next_ms = measured.next_ms,
                                    .cpu_ms = measured.cpu_ms,
@@ -292,6 +305,7 @@ json::object Calibrator::status() const {
   if (state_ == State::asking) state = "measuring";
   if (state_ == State::applying) state = "applying";
   out["state"] = state;
+  out["machine_busy"] = drowned_ > 0;
   out["progress"] = record_.complete ? 1.0 : campaign_ ? campaign_->progress() : 0.0;
   return out;
 }

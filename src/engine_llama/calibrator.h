@@ -24,7 +24,11 @@ namespace gezel::engine_llama {
 inline constexpr Millis kLookEvery{1'000};    // whether the engine is idle
 inline constexpr Millis kQuietTime{1'000};    // that the engine must have been idle before it is measured
 inline constexpr Millis kRoundPause{10'000};  // before points are measured again that were disturbed
-inline constexpr Millis kApplyTime{30'000};   // idle, before a model is loaded again with a better setting
+// A measurement whose thread ran for less of its time says nothing, and makes an overloaded machine worse: it
+// is not counted, and the next is made after a pause that doubles each time.
+inline constexpr double kDrownedShare = 0.1;
+inline constexpr Millis kDrownedPause{10'000}, kLongestPause{300'000};
+inline constexpr Millis kApplyTime{30'000};  // idle, before a model is loaded again with a better setting
 inline constexpr Millis kKeepContext{
     30'000};  // that memory for measuring is kept while requests are answered
 inline constexpr Bytes kMostCalibrationBytes = 512 * kMiB, kLeastCalibrationBytes = 16 * kMiB;
@@ -95,7 +99,8 @@ class Calibrator {
   bool urgent_ = false;        // gezel tune
   bool unsaved_ = false;       // something was measured since the last keep()
   bool context_open_ = false;  // the worker holds a context for measuring
-  MonotonicTime answered_at_{};
+  MonotonicTime answered_at_{}, rests_until_{};
+  int drowned_ = 0;        // measurements in a row that said nothing
   bool in_round_ = false;  // a repeating round has begun
   costmodel::SlowdownWatch slowdown_;
   struct Request {

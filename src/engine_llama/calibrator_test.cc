@@ -61,6 +61,13 @@ class Calibrating : public EngineTest {
       answer();
     }
   }
+  // Until the engine is being stopped.
+  void pass_until_stopping(Millis most) {
+    for (Millis left = most; left > Millis(0) && engine->status().state != State::stopping;
+         left -= Millis(500))
+      pass(Millis(500));
+    ASSERT_EQ(engine->status().state, State::stopping);
+  }
   std::optional<CalibrationRecord> stored() const {
     return CalibrationStore(options.home).find(calibration.key);
   }
@@ -96,8 +103,9 @@ TEST_F(Calibrating, ABetterSettingIsLoadedWhenTheEngineWasIdleForLong) {
   pass(Millis(3'000));
   EXPECT_EQ(launches(), 1U);
   calibration.record = stored();  // what the next plan reads
-  pass(Millis(40'000));
-  EXPECT_FALSE(worker().ended);
+  pass(kApplyTime - Millis(5'000));
+  EXPECT_EQ(engine->status().state, State::ready);
+  pass_until_stopping(Millis(8'000));
   worker().exit({0, 0});
   settle();
   EXPECT_EQ(launches(), 2U);
@@ -224,6 +232,23 @@ TEST_F(Calibrating, DisturbedMeasurementsAreMadeAgainAfterAPauseAndAFewTimesOnly
   EXPECT_TRUE(stored()->complete);
 }
 
+TEST_F(Calibrating, OnAnOverloadedMachineNothingCountsAndThePausesGrow) {
+  make_ready();
+  share = 0.02;
+  pass(Millis(2'000));
+  EXPECT_EQ(seen.size(), 1U);
+  EXPECT_TRUE(status().at("machine_busy").as_bool());
+  EXPECT_TRUE(status().at("candidates").as_array().empty());
+  pass(kDrownedPause + Millis(2'000));
+  EXPECT_EQ(seen.size(), 2U);
+  pass(kDrownedPause);
+  EXPECT_EQ(seen.size(), 2U);
+  share = 1;
+  pass(kDrownedPause + Millis(4'000));
+  EXPECT_TRUE(stored()->complete);
+  EXPECT_FALSE(status().at("machine_busy").as_bool());
+}
+
 TEST_F(Calibrating, WhatWasMeasuredStaysWhenTheEngineEnds) {
   make_ready();
   advance(kQuietTime + kLookEvery);
@@ -254,7 +279,7 @@ TEST_F(Calibrating, TuneMeasuresAnewAtOnceAndAppliesAtOnce) {
   EXPECT_TRUE(stored()->complete);
   seen.clear();
   // The better setting is loaded as soon as nobody is served.
-  pass(Millis(1'500));
+  pass_until_stopping(Millis(2'000));
   worker().exit({0, 0});
   settle();
   EXPECT_EQ(launches(), 2U);
