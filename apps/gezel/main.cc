@@ -67,6 +67,7 @@ int main(int argc, char** argv) {
   env.model_dirs = variable("GEZEL_MODEL_DIRS");
   env.good_neighbour = variable("GEZEL_GOOD_NEIGHBOUR");
   env.neighbour_trial = variable("GEZEL_NEIGHBOUR_TRIAL");
+  env.calibration = variable("GEZEL_CALIBRATION");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
   env.gpu = service::read_gpu_settings(

@@ -258,7 +258,7 @@ class Planner {
     Attempt out;
     choose_type(round, out);
     fit_context(round, out);
-    const bool open = !settings_.kv_type && !settings_.calibrated && !machine_.on_gpu;
+    const bool open = !settings_.kv_type && !machine_.on_gpu;
     if (open && out.kv.type == KvType::f16 && (!out.ladder.satisfied || out.ladder.below_floor)) {
       Attempt narrow;
       narrow.kv = with_type(KvType::q8_0);

@@ -38,6 +38,7 @@ std::vector<std::string> cells(const json::object& model) {
   const std::int64_t slots = int_or(model, "slots", 0);
   const std::int64_t bytes = int_or(model, "bytes", 0), pid = int_or(model, "pid", 0);
   const std::int64_t context = int_or(model, "context", 0);
+  const double speed = number_or(model, "decode_tps", 0);
   const bool busy = int_or(model, "slots_busy", 0) > 0;
   return {short_name(string_or(model, "id")),
           string_or(model, "state"),
@@ -45,6 +46,7 @@ std::vector<std::string> cells(const json::object& model) {
           bytes > 0 ? format_bytes(static_cast<Bytes>(bytes)) : "-",
           slots > 0 ? fmt::format("{}/{}", int_or(model, "slots_busy", 0), slots) : "-",
           context > 0 ? group_digits(context) : "-",
+          speed > 0 ? fmt::format("{:.1f}", speed) : "-",
           queued_text(model),
           busy ? "-" : span_text(int_or(model, "idle_ms", 0))};
 }
@@ -80,6 +82,7 @@ int run(Environment& env, const Arguments& arguments) {
                             {"MEMORY", Align::right},
                             {"BUSY", Align::right},
                             {"CONTEXT", Align::right},
+                            {"TOK/S", Align::right},
                             {"QUEUED", Align::right},
                             {"IDLE", Align::right}},
                            rows)
@@ -95,7 +98,8 @@ constexpr Command kPs{
     .name = "ps",
     .summary = "show the models that are loaded",
     .description =
-        "BUSY is requests being answered of those that fit at the same time; CONTEXT is tokens for each.",
+        "BUSY is requests being answered of those that fit at the same time; CONTEXT is tokens for each. "
+        "TOK/S is what one answer gets at the beginning of a conversation; `gezel tune` says more.",
     .examples =
         "gezel ps  # a table\n"
         "gezel ps --json | jq '.models[].bytes'  # memory of each",

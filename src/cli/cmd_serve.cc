@@ -83,6 +83,9 @@ constexpr std::array kFlags{
                  "processors (GEZEL_GOOD_NEIGHBOUR; unset: auto)",
          .choices = "off|auto",
          .completes = Completes::choice},
+    Flag{.name = "--no-calibration",
+         .help = "do not measure models while they are idle, and use nothing that was measured "
+                 "(GEZEL_CALIBRATION=off)"},
     Flag{
         .name = "--no-replay-store",
         .help =
@@ -143,6 +146,14 @@ void set_good_neighbour(Environment& env, const Arguments& arguments, service::S
   if (const auto trial = service::parse_neighbour_trial(env.neighbour_trial)) out.neighbour_trial = *trial;
 }
 
+// Unless it is switched off. A variable that says something else is ignored and named.
+void set_calibration(const Environment& env, const Arguments& arguments, service::ServiceOptions& out) {
+  out.calibration = !arguments.has("--no-calibration") && env.calibration != "off";
+  if (!env.calibration.empty() && env.calibration != "off" && env.calibration != "on")
+    print_note(env, fmt::format("GEZEL_CALIBRATION is '{}', which is neither on nor off; it is ignored",
+                                env.calibration));
+}
+
 LogOptions log_options(const Arguments& arguments) {
   LogOptions options;
   const std::string format = arguments.text("--log-format"), level = arguments.text("--log-level");
@@ -194,6 +205,7 @@ int run(Environment& env, const Arguments& arguments) {
   if (!quiet) print_note(env, quiet.error().message + "; it is ignored");
   if (quiet && *quiet) options.service.ambient_quiet = Millis(**quiet);
   set_good_neighbour(env, arguments, options.service);
+  set_calibration(env, arguments, options.service);
   options.service.gpu = env.gpu;
   for (const auto& problem : env.ignored_variables) print_note(env, problem + "; it is ignored");
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),

@@ -47,7 +47,8 @@ FakeDaemon::Answer daemon_with(std::vector<std::string> chat) {
     if (request.target == "/api/ps") {
       return {json_reply(
           200, R"({"models":[{"id":"llama-cpp:tiny","state":"ready","pid":7,"bytes":1048576,"slots":8,
-                                  "slots_busy":1,"context":8192,"queued":2,"idle_ms":0,"unload_at":null}]})")};
+                                  "slots_busy":1,"context":8192,"queued":2,"idle_ms":0,"unload_at":null,
+                                  "decode_tps":52.5}]})")};
     }
     if (request.target == "/api/stop")
       return {json_reply(409, R"({"error":"model_busy","message":"1 request runs."})")};
@@ -146,6 +147,27 @@ TEST(RunCli, ServeTakesTheAmbientQuietFromItsVariableAndIgnoresNonsense) {
   EXPECT_EQ(world.run({"serve"}), kOk);
   EXPECT_EQ(got.service.ambient_quiet, std::nullopt);
   EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_AMBIENT_QUIET_MS is 'soon'"));
+}
+
+TEST(RunCli, ServeCalibratesUnlessItIsToldOtherwise) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_TRUE(got.service.calibration);
+  EXPECT_EQ(world.run({"serve", "--no-calibration"}), kOk);
+  EXPECT_FALSE(got.service.calibration);
+  world.env.calibration = "off";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_FALSE(got.service.calibration);
+  world.env.calibration = "maybe";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_TRUE(got.service.calibration);
+  EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_CALIBRATION is 'maybe'"));
 }
 
 TEST(RunCli, ServeIsAGoodNeighbourUnlessItIsToldOtherwise) {
@@ -450,8 +472,8 @@ TEST(Ps, PrintsATableAndJson) {
   world.point_to(daemon);
   EXPECT_EQ(world.run({"ps"}), kOk);
   EXPECT_EQ(world.out.str(),
-            "MODEL  STATE  PID   MEMORY  BUSY  CONTEXT  QUEUED  IDLE\n"
-            "tiny   ready    7  1.0 MiB   1/8    8,192       2     -\n");
+            "MODEL  STATE  PID   MEMORY  BUSY  CONTEXT  TOK/S  QUEUED  IDLE\n"
+            "tiny   ready    7  1.0 MiB   1/8    8,192   52.5       2     -\n");
   world.out.str("");
   EXPECT_EQ(world.run({"ps", "--json"}), kOk);
   EXPECT_TRUE(parse_json(world.out.str()));
@@ -468,8 +490,8 @@ TEST(Ps, SaysWhatWaitsAndForWhat) {
   world.point_to(daemon);
   EXPECT_EQ(world.run({"ps"}), kOk);
   EXPECT_EQ(world.out.str(),
-            "MODEL  STATE     PID  MEMORY  BUSY  CONTEXT            QUEUED  IDLE\n"
-            "tiny   starting    -       -     -        -  3 (2 background)   0 s\n"
+            "MODEL  STATE     PID  MEMORY  BUSY  CONTEXT  TOK/S            QUEUED  IDLE\n"
+            "tiny   starting    -       -     -        -      -  3 (2 background)   0 s\n"
             "tiny: waiting for Gemma to finish, 2 ahead\n");
 }
 

@@ -158,6 +158,12 @@ boost::asio::awaitable<std::unique_ptr<Seat>> Admission::enter_to_measure(std::s
   co_return std::make_unique<Seat>(weak_from_this(), measuring_);
 }
 
+std::unique_ptr<Seat> Admission::borrow(const std::string& key, Bytes bytes) {
+  const std::string name = "borrowed:" + key;
+  if (broker_.ledger().contains(name) || !broker_.reserve(name, bytes, key)) return nullptr;
+  return std::make_unique<Seat>(weak_from_this(), name);
+}
+
 Bytes Admission::charged(const std::string& key) const {
   const auto entry = broker_.ledger().find(key);
   return entry == broker_.ledger().end() ? 0 : entry->second.charged();

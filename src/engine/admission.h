@@ -126,6 +126,10 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // it is never denied, because no load can be planned without it. Null: the caller was cancelled.
   boost::asio::awaitable<std::unique_ptr<Seat>> enter_to_measure(std::string key);
 
+  // Memory that a loaded engine needs for a while beside its own, counted while the seat lives. Null: the
+  // ledger does not grant it. At most one per key.
+  std::unique_ptr<Seat> borrow(const std::string& key, Bytes bytes);
+
   // Something happened that may let the first in the queue go on: an engine became idle, a request left, a
   // load is no longer wanted.
   void changed() { changed_.notify(); }

@@ -209,6 +209,12 @@ class Engine {
   virtual asio::awaitable<StopOutcome> stop() = 0;
   // Worker statistics as JSON text (frame `stats`), or nothing when it does not run.
   virtual asio::awaitable<std::optional<std::string>> worker_stats() = 0;
+  // What was measured of the loaded model's speed (spec 35), as JSON text; "": it is not loaded, or not
+  // measured here.
+  virtual std::string calibration() const { return {}; }
+  // Measures the loaded model anew and at once, between requests. False: it is not loaded, or not measured
+  // here.
+  virtual bool calibrate() { return false; }
   // Steps back, or returns; holds until the next call, also for launches to come. An engine without a process
   // of ours has nothing to do.
   virtual void set_manners(Manners) {}

@@ -74,6 +74,7 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
       idle_timer_(parts_.timers->make()),
       start_timer_(parts_.timers->make()),
       stats_timer_(parts_.timers->make()),
+      calibrator_(parts_.clock, *parts_.timers, calibrator_hooks()),
       changed_(parts_.loop),
       measured_(parts_.loop),
       reload_timer_(parts_.timers->make()),
@@ -239,6 +240,8 @@ void Core::apply_manners() {
 // --- stopping
 
 void Core::stop_launch(StopReason reason) {
+  if (reason != StopReason::reload) load_again_ = false;
+  calibrator_.ended();
   idle_timer_->cancel();
   start_timer_->cancel();
   desk_.close();
@@ -283,6 +286,8 @@ void Core::dispose() {
   start_timer_->cancel();
   stats_timer_->cancel();
   reload_timer_->cancel();
+  calibrator_.ended();
+  load_again_ = false;
   if (launch_) launch_->abandon();
   launch_.reset();
   dying_.reset();
@@ -309,6 +314,7 @@ void Core::on_ended(const engine::ExitSnapshot& snapshot) {
     dying_ = ended;
     ended->keep_until_exit(kept);
   }
+  calibrator_.ended();
   seat_.reset();
   desk_.close();  // before what was held would be sent
   keep_window_ = snapshot.expected == StopReason::reload ? granted_.context_per_slot : 0;
@@ -345,7 +351,8 @@ void Core::on_ended(const engine::ExitSnapshot& snapshot) {
     desk_.fail_admitted([&](const Run& run) { return crash_error(snapshot, run.characters); }, retry,
                         engine::may_be_a_requests_doing(snapshot));
   }
-  if (!disposed_ && desk_.waiting() > 0 && state_ == State::stopped) begin_start();
+  const bool again = std::exchange(load_again_, false);
+  if (!disposed_ && (desk_.waiting() > 0 || again) && state_ == State::stopped) begin_start();
 }
 
 EngineError Core::crash_error(const engine::ExitSnapshot& snapshot, std::int64_t characters) const {

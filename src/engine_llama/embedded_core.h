@@ -24,6 +24,7 @@
 #include "engine/timers.h"
 #include "engine/wakeup.h"
 #include "engine/watchdog.h"
+#include "engine_llama/calibrator.h"
 #include "engine_llama/embedded_engine.h"
 #include "engine_llama/launch_plan.h"
 #include "engine_llama/model_source.h"
@@ -77,6 +78,9 @@ class Core : public std::enable_shared_from_this<Core> {
   asio::awaitable<std::optional<std::string>> worker_stats();
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish);
   void set_manners(engine::Manners manners);
+  // What calibration knows, as JSON text, and measuring anew; see engine::Engine.
+  std::string calibration() const;
+  bool calibrate() { return calibrator_.tune(); }
   // What it was loaded from is another file now.
   void refresh();
   // The owner is gone: everything ends at once, and later use answers `engine-evicted`.
@@ -141,6 +145,13 @@ class Core : public std::enable_shared_from_this<Core> {
   std::vector<capacity::Tokens> windows_to_try() const;
   void refuse_beyond_limit(const capacity::LaunchInput& input);
 
+  // embedded_calibration.cc
+  Calibrator::Hooks calibrator_hooks();
+  void begin_calibration();
+  std::optional<Millis> quiet_for() const;
+  std::optional<std::unique_ptr<engine::Seat>> borrow(Bytes bytes);
+  bool use_setting(const costmodel::Setting& setting);
+
   // embedded_frames.cc
   void on_frame(protocol::Frame frame);
   Result<> handle(const protocol::Frame& frame);
@@ -174,6 +185,7 @@ class Core : public std::enable_shared_from_this<Core> {
   engine::RestartBudget budget_;
   engine::IdlePolicy idle_;
   std::unique_ptr<engine::Timer> idle_timer_, start_timer_, stats_timer_;
+  Calibrator calibrator_;
 
   engine::State state_ = engine::State::stopped;
   bool disposed_ = false;
@@ -227,8 +239,10 @@ class Core : public std::enable_shared_from_this<Core> {
   protocol::Load load_;
   engine::LaunchIdentity identity_;
   protocol::Ready granted_;
-  std::int64_t vocabulary_ = 0;  // of the plan
-  std::string profile_;          // of the plan, as JSON
+  std::int64_t vocabulary_ = 0;   // of the plan
+  CalibrationFacts calibration_;  // of the plan
+  bool load_again_ = false;       // with another setting, as soon as the process is gone
+  std::string profile_;           // of the plan, as JSON
   std::optional<protocol::Stats> stats_;
   std::string stats_text_;
   MonotonicTime stats_asked_{};

@@ -57,6 +57,8 @@ class EmbeddedEngine final : public engine::Engine {
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish) override {
     return core_->plan(wish);
   }
+  std::string calibration() const override { return core_->calibration(); }
+  bool calibrate() override { return core_->calibrate(); }
   void set_manners(engine::Manners manners) override { core_->set_manners(manners); }
 
  private:

@@ -44,6 +44,7 @@ struct EmbeddedOptions {
   // On what the worker computes. Anything but the processor passes the GPU's gate before each start.
   engine::Backend backend = engine::Backend::cpu;
   bool sandbox = true;
+  bool calibration = true;                          // measure while idle, and use what was measured
   std::vector<std::string> excluded_buffer_types;   // failed the self-test on this machine
   prompt::BehaviorSwitches behaviors;               // over what profiles say
   std::shared_ptr<const catalog::Catalog> catalog;  // whose entries tune their models; null: none do

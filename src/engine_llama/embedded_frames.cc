@@ -55,6 +55,7 @@ Result<> Core::handle(const protocol::Frame& frame) {
       desk_.note_decode_steps(stats_->decode_steps);
       stats_text_ = frame.body;
       ++stats_serial_;
+      if (stage_ == Stage::ready && threads_ == load_.threads) calibrator_.note_pace(stats_->pace);
       stats_arrived_.notify();
       return {};
     }
@@ -76,10 +77,14 @@ Result<> Core::handle(const protocol::Frame& frame) {
     }
     case FrameType::failed:
       return on_worker_failed(frame);
+    case FrameType::done:
+      if (const auto done = protocol::parse_done(frame.body)) calibrator_.note_done(*done);
+      [[fallthrough]];
     case FrameType::started:
     case FrameType::step:
-    case FrameType::done:
       return stage_ == Stage::ready ? desk_.on_frame(frame) : out_of_place(frame);
+    case FrameType::measured:
+      return stage_ == Stage::ready ? calibrator_.on_measured(frame.body) : out_of_place(frame);
     default:
       return out_of_place(frame);
   }
@@ -170,7 +175,8 @@ void Core::ask_for_stats() {
 
 // The kernel walks the worker's page tables for this, so it is done beside the loop.
 void Core::observe_memory() {
-  if (!seat_ || !launch_) return;
+  // What a calibration takes for a while has a seat of its own.
+  if (!seat_ || !launch_ || calibrator_.holds_memory()) return;
   asio::co_spawn(
       parts_.loop,
       [self = shared_from_this(), pid = launch_->pid(), generation = generation_]() -> asio::awaitable<void> {

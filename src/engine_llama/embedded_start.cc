@@ -95,6 +95,7 @@ void Core::settle(EngineResult<> result) {
     desk_.open(granted_.slots, granted_.context_per_slot, vocabulary_, load_.style);
     settle_reload();
     if (state_ != State::ready) return;
+    begin_calibration();
     if (loaded_->integrity == models::Integrity::unverified) verify_in_background(*loaded_);
     return;
   }
@@ -405,6 +406,11 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   load.threads = plan.threads;
   load.flash_attention = options_.flash_attention ? options_.flash_attention : plan.flash_attention;
   load.kv_type = std::string(capacity::kv_type_name(plan.kv_type));
+  if (const auto setting = chosen_setting(plan.calibration, load.kv_type)) {
+    load.flash_attention = setting->flash_attention;
+    load.threads = setting->threads;
+    load.known_steps = known_steps(plan.calibration, *setting);
+  }
   if (plan.kv_type != capacity::KvType::f16) load.flash_attention = true;
   if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
   load.excluded_buffer_types = plan.excluded_buffer_types;
@@ -419,6 +425,7 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
 
 EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_ = make_load(facts, plan);
+  calibration_ = plan.calibration;
   const auto cache = cache_folder(options_.home, facts, options_.replica);
   if (auto made = make_private_folder(cache); made)
     load_.cache_folder = cache.string();
@@ -431,7 +438,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
 
   const json::object diagnostics{{"model", model_id_},       {"backend", identity_.backend},
                                  {"slots", plan.slots},      {"contextPerSlot", plan.context},
-                                 {"threads", plan.threads},  {"sizeBytes", model.size_bytes},
+                                 {"threads", load_.threads}, {"sizeBytes", model.size_bytes},
                                  {"kvBytes", plan.kv_bytes}, {"availableBytes", plan.available_bytes}};
   // After a hard lock-up of the machine this line is the only evidence.
   log_.line("plan " + to_json(diagnostics));
@@ -440,7 +447,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
                                {"size", format_bytes(model.size_bytes)},
                                {"slots", std::to_string(plan.slots)},
                                {"context", std::to_string(plan.context)},
-                               {"threads", std::to_string(plan.threads)},
+                               {"threads", std::to_string(load_.threads)},
                                {"profile", plan.profile.name.empty() ? "none" : plan.profile.name}});
 
   auto process = parts_.launcher->launch(options_.engine_program);

@@ -1,21 +1,47 @@
 #include "engine_llama/launch_plan.h"
 
+#include <fmt/format.h>
+
+#include "base/files.h"
+#include "base/ids.h"
 #include "base/log.h"
+#include "engine/quarantine.h"
 #include "engine_llama/launch_tuning.h"
 #include "engine_llama/model_source.h"
 #include "gguf/metadata.h"
 #include "models/profile_files.h"
 #include "prompt/behaviors.h"
 #include "protocol/messages.h"
+#include "system/cores.h"
 #include "system/cpu.h"
 #include "system/memory.h"
 
 namespace gezel::engine_llama {
+namespace {
+
+CalibrationFacts calibration_facts(const EmbeddedOptions& options, const models::InstalledModel& model,
+                                   const system::CpuFacts& cpu) {
+  CalibrationFacts out;
+  const auto stamp = stamp_file(model.weights);
+  if (!options.calibration || !stamp) return out;
+  out.key = {sha256_hex(fmt::format("{}:{}", model.weights.string(), engine::fingerprint_stamp(*stamp))),
+             engine::fingerprint_file(options.engine_program), cpu.model, cpu.available,
+             std::string(engine::backend_name(options.backend))};
+  out.record = CalibrationStore(options.home).find(out.key);
+  out.physical_cores = system::physical_cores();
+  out.flash_attention = options.flash_attention;
+  out.threads = options.threads;
+  return out;
+}
+
+}  // namespace
 
 capacity::LaunchSettings launch_settings(const EmbeddedOptions& options) {
   capacity::LaunchSettings out;
-  // Calibration will choose; until then what was asked for.
-  out.kv_type = options.kv_type.value_or(capacity::KvType::f16);
+  // Nothing: f16, unless the window would be too short with it.
+  out.kv_type = options.kv_type;
+  // A quantized cache needs flash attention; who refuses that gets none.
+  if (options.flash_attention == false && !out.kv_type) out.kv_type = capacity::KvType::f16;
   out.swa_full = false;
   out.micro_batch = protocol::kMicroBatchTokens;
   out.slots = options.slots;
@@ -25,10 +51,10 @@ capacity::LaunchSettings launch_settings(const EmbeddedOptions& options) {
 }
 
 Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
-  return [self_test = std::move(self_test), excluded = options.excluded_buffer_types,
+  return [self_test = std::move(self_test), options, excluded = options.excluded_buffer_types,
           settings = launch_settings(options), threads = options.threads, behaviors = options.behaviors,
-          home = options.home, catalog = options.catalog,
-          wishes = options](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+          home = options.home, catalog = options.catalog](
+             const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
     auto metadata = gguf::read_metadata(model.weights);
     if (!metadata) {
       if (is_about_reading(metadata.error()))
@@ -41,8 +67,13 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     input.model.id = model.id;
     input.model.weights = model.size_bytes;
     input.settings = settings;
+    const auto cpu = system::read_cpu();
+    out.threads = threads.value_or(cpu.available);
+    out.calibration = calibration_facts(options, model, cpu);
+    if (const auto setting = chosen_setting(out.calibration, "f16"))
+      input.settings.calibrated =
+          capacity::KvChoice{.type = capacity::KvType::f16, .flash_attention = setting->flash_attention};
     out.capacity = std::move(input);
-    out.threads = threads.value_or(system::read_cpu().available);
     out.available_bytes = system::read_memory().available;
     out.vocabulary = static_cast<std::int64_t>(metadata->vocabulary_tokens);
     // Read anew, so that a changed profile counts from the next load on.
@@ -50,7 +81,7 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test) {
     models::log_problems(all);
     std::optional<models::CatalogTuning> tuning;
     if (catalog) tuning = models::catalog_tuning(*catalog, model);
-    if (tuning) apply_launch_tuning(tuning->launch, wishes, out);
+    if (tuning) apply_launch_tuning(tuning->launch, options, out);
     for (const auto& verdict : out.tuning)
       if (!verdict.ignored.empty())
         log_info("a launch setting of the catalog is not used",

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "capacity/launch.h"
 #include "engine/engine.h"
+#include "engine_llama/calibration_choice.h"
 #include "engine_llama/embedded_engine.h"
 #include "models/store.h"
 #include "profiles/match.h"
@@ -36,6 +37,7 @@ struct LaunchPlan {
   std::int64_t vocabulary = 0;                     // tokens the model knows; 0: the file does not say
   std::vector<std::string> excluded_buffer_types;  // failed the self-test on this machine
   profiles::Applied profile;                       // what holds for this model
+  CalibrationFacts calibration;                    // what was measured of it here
   // Of the catalog's entry: where nobody said otherwise, and instead of the file's own.
   std::optional<bool> flash_attention;
   std::string chat_template;

@@ -241,7 +241,8 @@ class EngineTest : public testing::Test {
                                             .threads = 2,
                                             .capacity = capacity,
                                             .vocabulary = 1'000,
-                                            .profile = profile};
+                                            .profile = profile,
+                                            .calibration = calibration};
                         },
                         .admission = admission};
     parts.gpu = gpu;
@@ -370,6 +371,7 @@ class EngineTest : public testing::Test {
   std::shared_ptr<engine::GpuGate> gpu;
   int slots = 1;
   profiles::Applied profile;
+  CalibrationFacts calibration;  // without a key: it is off
   // Both or neither: how memory is planned.
   std::shared_ptr<engine::Admission> admission;
   std::optional<capacity::LaunchInput> capacity;

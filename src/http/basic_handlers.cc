@@ -130,6 +130,29 @@ asio::awaitable<void> stop_model(Call& call) {
   }
 }
 
+// What was measured, of one model or of all.
+asio::awaitable<void> tuned(Call& call) {
+  const auto model = query_value(split_target(call.request.target).query, "model");
+  co_await reply_result(call, co_await call.services.inference.calibration(model.value_or("")));
+}
+
+asio::awaitable<void> tune_model(Call& call) {
+  const auto body = body_object(call);
+  if (!body) {
+    co_await call.fail(body.error());
+    co_return;
+  }
+  api::Problems problems;
+  const api::FieldReader fields(*body, "", problems);
+  const auto model = fields.string("model");
+  if (!model || model->empty()) fields.problem("model", "must name the model to measure");
+  if (!problems.empty()) {
+    co_await call.fail(problems.to_error());
+  } else {
+    co_await reply_result(call, co_await call.services.inference.calibrate(std::string(*model)));
+  }
+}
+
 asio::awaitable<void> import_model(Call& call) {
   auto body = optional_object(call);
   if (!body) {

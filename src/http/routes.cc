@@ -25,6 +25,8 @@ constexpr std::array kRoutes{
     Route{"GET", "/api/ps", "ui", kSmallBody, ErrorForm::flat, ps},
     Route{"GET", "/api/stats", "ui", kSmallBody, ErrorForm::flat, stats},
     Route{"POST", "/api/stop", "ui", kSmallBody, ErrorForm::flat, stop_model},
+    Route{"GET", "/api/tune", "ui", kSmallBody, ErrorForm::flat, tuned},
+    Route{"POST", "/api/tune", "ui", kSmallBody, ErrorForm::flat, tune_model},
     Route{"GET", "/api/quarantine", "ui", kSmallBody, ErrorForm::flat, quarantine},
     Route{"POST", "/api/quarantine/clear", "ui", kSmallBody, ErrorForm::flat, clear_quarantine},
     Route{"POST", "/api/models/import", "ui", kSmallBody, ErrorForm::flat, import_model},

@@ -69,6 +69,8 @@ asio::awaitable<void> memory_plan(Call& call);
 asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
 asio::awaitable<void> stop_model(Call& call);
+asio::awaitable<void> tuned(Call& call);
+asio::awaitable<void> tune_model(Call& call);
 asio::awaitable<void> describe_default(Call& call);
 asio::awaitable<void> pin_default(Call& call);
 asio::awaitable<void> catalog_items(Call& call);

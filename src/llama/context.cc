@@ -312,6 +312,9 @@ int Context::max_outputs() const {
 std::uint64_t Context::micro_batches() const {
   return impl_->micro_batches;
 }
+llama_context* Context::get() const {
+  return impl_->context;
+}
 MemoryUse Context::memory() const {
   MemoryUse use;
   if (llama_get_memory_breakdown == nullptr) return use;

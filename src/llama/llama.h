@@ -186,6 +186,7 @@ class Context {
   std::uint64_t micro_batches() const;    // estimated calls of the compute graph so far; 0 when unknown
   // As the library reports it; all 0 when the linked library cannot tell.
   MemoryUse memory() const;
+  llama_context* get() const;  // for the other files of this module
 
  private:
   Context() = default;

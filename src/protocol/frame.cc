@@ -43,6 +43,10 @@ std::string_view frame_name(FrameType type) {
       return "embed";
     case FrameType::control:
       return "control";
+    case FrameType::measure:
+      return "measure";
+    case FrameType::measured:
+      return "measured";
     case FrameType::hello_reply:
       return "hello_reply";
     case FrameType::phase:

@@ -33,6 +33,7 @@ enum class FrameType : std::uint8_t {
   tokens = 10,
   embed = 11,
   control = 12,
+  measure = 20,
   // worker to daemon
   hello_reply = 65,
   phase = 66,
@@ -46,6 +47,7 @@ enum class FrameType : std::uint8_t {
   stats_reply = 74,
   tokens_reply = 75,
   embedding = 76,
+  measured = 84,
 };
 
 // "hello", "step", …; "unknown" for a number that is none of them.

@@ -78,6 +78,12 @@ std::string encode(const TokensReply& m) {
 std::string encode(const Control& m) {
   return encode_message(FrameType::control, m);
 }
+std::string encode(const Measure& m) {
+  return encode_message(FrameType::measure, m);
+}
+std::string encode(const Measured& m) {
+  return encode_message(FrameType::measured, m);
+}
 std::string encode_cancel(std::uint64_t id) {
   return encode_message(FrameType::cancel, Cancel{id});
 }
@@ -126,6 +132,12 @@ Result<TokensReply> parse_tokens_reply(std::string_view body) {
 }
 Result<Control> parse_control(std::string_view body) {
   return parse_message<Control>(FrameType::control, body);
+}
+Result<Measure> parse_measure(std::string_view body) {
+  return parse_message<Measure>(FrameType::measure, body);
+}
+Result<Measured> parse_measured(std::string_view body) {
+  return parse_message<Measured>(FrameType::measured, body);
 }
 Result<std::uint64_t> parse_cancel(std::string_view body) {
   GEZEL_TRY(const Cancel cancel, parse_message<Cancel>(FrameType::cancel, body));

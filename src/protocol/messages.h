@@ -16,6 +16,7 @@
 #include "prompt/request.h"
 #include "prompt/tuning.h"
 #include "protocol/frame.h"
+#include "protocol/measure.h"
 
 namespace gezel::protocol {
 
@@ -47,6 +48,8 @@ struct Load {
   prompt::Tuning tuning;
   std::vector<prompt::NamedTuning> named_tunings;
   std::string tuning_profile;  // for requests that name none; "": nobody chose one
+  // Of calibration, made with the settings above: what the cost model begins with.
+  std::vector<KnownStep> known_steps;
 };
 
 struct Ready {
@@ -149,6 +152,7 @@ struct Stats {
   std::uint64_t replayed_total = 0, replay_missed_total = 0;
   double decode_tps = 0,
          prefill_tps = 0;  // by the cost model: one stream at depth 0 / 512 tokens at depth 0; 0 = unknown
+  double pace = 0;         // time of recent steps relative to what Load::known_steps promised; 0 = unknown
 };
 
 struct TokensQuery {  // tokenize `text`, or count the tokens of a rendered request
@@ -186,6 +190,8 @@ std::string encode(const Stats&);
 std::string encode(const TokensQuery&);
 std::string encode(const TokensReply&);
 std::string encode(const Control&);
+std::string encode(const Measure&);
+std::string encode(const Measured&);
 std::string encode_cancel(std::uint64_t id);
 std::string encode_empty(FrameType type);  // ping, pong, stats, drain: body "{}"
 
@@ -203,6 +209,8 @@ Result<Stats> parse_stats(std::string_view body);
 Result<TokensQuery> parse_tokens_query(std::string_view body);
 Result<TokensReply> parse_tokens_reply(std::string_view body);
 Result<Control> parse_control(std::string_view body);
+Result<Measure> parse_measure(std::string_view body);
+Result<Measured> parse_measured(std::string_view body);
 Result<std::uint64_t> parse_cancel(std::string_view body);
 
 // The top-level `id` of a body that a parse_* refused, so that the refusal reaches whoever asked. Reads no

@@ -87,7 +87,16 @@ Load full_load() {
           true,
           "{{ messages }}",
           {"hermes", "gemma", "<ponder>", "</ponder>"},
-          {full_request().sampling, full_sampling_when_thinking(), "{\"tone\":\"plain\"}", 99, 88}};
+          {full_request().sampling, full_sampling_when_thinking(), "{\"tone\":\"plain\"}", 99, 88},
+          {},
+          {},
+          {{"decode", 4, 2048, 12.5}, {"prefill", 64, 0, 50.25}}};
+}
+Measure full_measure() {
+  return {21, true, true, "q8_0", 3, 4, 2560, "prefill", 64, 2048};
+}
+Measured full_measured() {
+  return {22, "refused", "no memory", 1.5, 2.5, 3.5, 4.5, 5};
 }
 Ready full_ready() {
   return {3,
@@ -124,7 +133,7 @@ Failed full_failed() {
           9256};
 }
 Stats full_stats() {
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5, 17.5};
+  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5, 17.5, 18.5};
 }
 Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};
@@ -163,6 +172,8 @@ TEST(Messages, EveryMessageSurvivesTheRoundTrip) {
   expect_round_trip(encode(TokensReply{6, {0, -1, 2147483647, -2147483647 - 1}, 4}), parse_tokens_reply,
                     encode_plain);
   expect_round_trip(encode(Control{7, "end_reasoning"}), parse_control, encode_plain);
+  expect_round_trip(encode(full_measure()), parse_measure, encode_plain);
+  expect_round_trip(encode(full_measured()), parse_measured, encode_plain);
   expect_round_trip(encode(Control{0, "set_threads", 3}), parse_control, encode_plain);
   expect_round_trip(encode_cancel(8), parse_cancel, encode_cancel);
 }
@@ -314,6 +325,9 @@ TEST(Messages, EveryMemberHasALineInTheSchema) {
   expect_complete<TokensQuery>();
   expect_complete<TokensReply>();
   expect_complete<Control>();
+  expect_complete<KnownStep>();
+  expect_complete<Measure>();
+  expect_complete<Measured>();
   expect_complete<Cancel>();
 }
 

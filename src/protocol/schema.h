@@ -24,6 +24,11 @@ inline constexpr std::array<std::string_view, 4> kRetries = {"never", "same_engi
 inline constexpr std::array<std::string_view, 4> kActions = {"pause", "resume", "end_reasoning",
                                                              "set_threads"};
 
+inline constexpr std::array<std::string_view, 2> kStepKinds = {"decode", "prefill"};
+inline constexpr std::array<std::string_view, 5> kMeasureOutcomes = {"measured", "prepared", "interrupted",
+                                                                     "refused", "released"};
+inline constexpr std::int64_t kMaxMeasuredTokens = 1 << 20;
+
 // ---- what a model is asked
 
 // What a client decides is judged by `api` (api/chat.h), whose limits on lists must stay below those that
@@ -182,6 +187,13 @@ void describe(auto& field, like<Hello> auto& hello) {
   field.required("build", hello.build, up_to(kMaxNameBytes));
 }
 
+void describe(auto& field, like<KnownStep> auto& step) {
+  field.word("kind", step.kind, kStepKinds);
+  field.required("tokens", step.tokens, range(1, kMaxMeasuredTokens));
+  field.required("depth", step.depth, at_least(0));
+  field.required("ms", step.ms, at_least(0));
+}
+
 void describe(auto& field, like<Load> auto& load) {
   field.required("model_path", load.model_path, up_to(kMaxPathBytes));
   field.required("files", load.files, up_to(kMaxShortList));
@@ -200,6 +212,7 @@ void describe(auto& field, like<Load> auto& load) {
   field("tuning", load.tuning);
   field("named_tunings", load.named_tunings, up_to(kMaxShortList));
   field("tuning_profile", load.tuning_profile, up_to(kMaxNameBytes));
+  field("known_steps", load.known_steps, up_to(kMaxShortList));
 }
 
 void describe(auto& field, like<Generate> auto& generate) {
@@ -224,7 +237,31 @@ void describe(auto& field, like<Control> auto& control) {
   field("threads", control.threads, range(1, kMaxThreads));
 }
 
+void describe(auto& field, like<Measure> auto& measure) {
+  field.required("id", measure.id);
+  field("release", measure.release);
+  field.required("flash_attn", measure.flash_attention);
+  field.required("kv_type", measure.kv_type, up_to(kMaxNameBytes));
+  field.required("threads", measure.threads, range(1, kMaxThreads));
+  field.required("streams", measure.streams, range(1, kMaxSlots));
+  field.required("context", measure.context, range(1, kMaxMeasuredTokens));
+  field.word("kind", measure.kind, kStepKinds);
+  field.required("tokens", measure.tokens, range(1, kMaxMeasuredTokens));
+  field.required("depth", measure.depth, up_to(kMaxMeasuredTokens));
+}
+
 // ---- worker to daemon
+
+void describe(auto& field, like<Measured> auto& measured) {
+  field.required("id", measured.id);
+  field.word("outcome", measured.outcome, kMeasureOutcomes);
+  field("reason", measured.reason, up_to(kMaxNameBytes));
+  field("ms", measured.ms, at_least(0));
+  field("next_ms", measured.next_ms, at_least(0));
+  field("cpu_ms", measured.cpu_ms, at_least(0));
+  field("spent_ms", measured.spent_ms, at_least(0));
+  field("memory_bytes", measured.memory_bytes);
+}
 
 void describe(auto& field, like<Ready> auto& ready) {
   field.group("granted", [&](auto& granted) {
@@ -343,6 +380,7 @@ void describe(auto& field, like<Stats> auto& stats) {
   field("generated_tokens_total", stats.generated_tokens_total);
   field("decode_tps", stats.decode_tps, at_least(0));
   field("prefill_tps", stats.prefill_tps, at_least(0));
+  field("pace", stats.pace, at_least(0));
 }
 
 void describe(auto& field, like<TokensReply> auto& reply) {

@@ -12,6 +12,7 @@ namespace {
 
 constexpr Millis kStarving{60'000};          // a request that waited this long goes first
 constexpr Millis kWholePromptInterval{300};  // between two short prompts that run at once
+constexpr double kPaceWeight = 0.05;         // spec 35 section 2.4
 constexpr int kMaxAttempts = 256;            // tokens that a constraint may take back at one place
 
 double milliseconds(MonotonicTime from, MonotonicTime to) {
@@ -26,6 +27,7 @@ Scheduler::Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, c
       vocabulary_(std::move(vocabulary)),
       clock_(clock),
       sink_(sink),
+      costs_(options.costs),
       slots_(static_cast<std::size_t>(options.slots)) {}
 
 Scheduler::~Scheduler() = default;
@@ -126,7 +128,9 @@ bool Scheduler::decode_rows_of(const std::vector<Run*>& runs) {
   if (code != llama::DecodeCode::ok) return false;
   std::vector<Emission> emissions;
   for (std::size_t i = 0; i < runs.size(); ++i) runs[i]->fed = ends[i];
-  costs_.observe_decode(static_cast<int>(rows_.size()), depth, milliseconds(began, clock_.now()));
+  const double step_ms = milliseconds(began, clock_.now());
+  costs_.observe_decode(static_cast<int>(rows_.size()), depth, step_ms);
+  note_pace(static_cast<int>(rows_.size()), depth, step_ms);
   std::vector<std::pair<Run*, Verdict>> ended;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (runs[i]->fed < runs[i]->size()) continue;
@@ -136,6 +140,14 @@ bool Scheduler::decode_rows_of(const std::vector<Run*>& runs) {
   sink_.on_emissions(std::move(emissions));
   for (const auto& [run, verdict] : ended) conclude(*run, verdict);
   return true;
+}
+
+void Scheduler::note_pace(int streams, std::int64_t depth, double ms) {
+  if (!options_.costs.knows_decode()) return;
+  const double promised = options_.costs.decode_ms(streams, depth);
+  if (!(promised > 0)) return;
+  const double ratio = std::clamp(ms / promised, 0.1, 10.0);  // one stalled step says nothing
+  pace_ = pace_ == 0 ? ratio : pace_ + kPaceWeight * (ratio - pace_);
 }
 
 void Scheduler::prefill_one() {

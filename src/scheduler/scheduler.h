@@ -55,6 +55,7 @@ struct Options {
   bool recurrent = false;    // memory that cannot be cut at any token
   bool tiles_of_64 = false;  // flash attention on a CPU
   double target_itl_ms = 115;
+  costmodel::CostModel costs;  // what is known of the times of steps before the first one
 };
 
 struct RunSpec {
@@ -105,8 +106,8 @@ class Sink {
   virtual void on_prefill(RunId id, std::int64_t done, std::int64_t total) = 0;
   // The run's place among those waiting for a slot changed.
   virtual void on_queued(RunId id, std::int64_t ahead) = 0;
-  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not computed;
-  // nothing when the slot was given to a run.
+  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not
+  // computed; nothing when the slot was given to a run.
   virtual void on_slot(int /*slot*/, std::span<const Token> /*tokens*/) {}
   virtual void on_done(const RunResult& result) = 0;
   // `detail` says more where there is more to say.
@@ -140,6 +141,8 @@ class Scheduler {
 
   Statistics statistics() const;
   const costmodel::CostModel& costs() const { return costs_; }
+  // Time of recent decode steps relative to what Options::costs promised; 0: unknown.
+  double pace() const { return pace_; }
   // The backend failed: every run got its error and no further step is possible.
   bool poisoned() const { return poisoned_; }
 
@@ -183,6 +186,7 @@ class Scheduler {
   void fail_run(Run& run, RunError error, std::string_view detail = {});
   void poison();
   void report_queue(MonotonicTime now);
+  void note_pace(int streams, std::int64_t depth, double ms);
   bool before(const Run& a, const Run& b, MonotonicTime now) const;
   Run* find(RunId id) const;
 
@@ -192,6 +196,7 @@ class Scheduler {
   const Clock& clock_;
   Sink& sink_;
   costmodel::CostModel costs_;
+  double pace_ = 0;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Run>> runs_;  // in order of arrival
   std::vector<llama::Row> rows_;            // of the call being built, reused

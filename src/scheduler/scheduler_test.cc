@@ -221,6 +221,22 @@ TEST_F(SchedulerTest, StopsAtTheEndTokenWithoutPrintingIt) {
   EXPECT_FALSE(sink_.done[1].length);
 }
 
+TEST_F(SchedulerTest, SaysHowItsStepsCompareWithWhatWasMeasured) {
+  make(1);
+  scheduler_->submit(spec(1, words(10, 1)));
+  run_all();
+  EXPECT_EQ(scheduler_->pace(), 0);  // nothing was
+  ASSERT_TRUE(scheduler_->costs().knows_decode());
+  const double usual = scheduler_->costs().decode_ms(1, 10);
+  Options options;
+  for (int i = 0; i < 20; ++i) options.costs.observe_decode(1, 10, usual / 2);
+  make(1, 4096, options);
+  EXPECT_TRUE(scheduler_->costs().knows_decode());  // before the first step
+  scheduler_->submit(spec(2, words(10, 1), 100));
+  run_all();
+  EXPECT_NEAR(scheduler_->pace(), 2, 0.2);
+}
+
 TEST_F(SchedulerTest, ContinuingConversationReusesItsCells) {
   make(2);
   std::vector<Token> prompt = words(200, 3);

@@ -84,6 +84,15 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->worker_stats(std::move(model));
   }
+  asio::awaitable<api::ApiResult<json::value>> calibration(std::string model) override {
+    const auto core = core_;
+    if (model.empty()) co_return co_await core->calibrations();
+    co_return co_await core->calibration(std::move(model));
+  }
+  asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model) override {
+    const auto core = core_;
+    co_return co_await core->calibrate(std::move(model));
+  }
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
     const auto core = core_;
     co_return co_await core->catalog(std::move(path), std::move(version));
@@ -151,6 +160,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options, engi
   out.idle_timeout = options.idle_timeout;
   if (options.ambient_quiet) out.ambient_quiet = *options.ambient_quiet;
   out.sandbox = options.sandbox;
+  out.calibration = options.calibration;
   out.behaviors = options.behaviors;
   out.excluded_buffer_types = options.excluded_buffer_types;
   out.version = options.version;

@@ -61,6 +61,7 @@ struct ServiceOptions {
   NeighbourTrial neighbour_trial;
   GpuSettings gpu;
   bool sandbox = true;
+  bool calibration = true;             // --no-calibration, GEZEL_CALIBRATION=off
   bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls
   prompt::BehaviorSwitches behaviors;  // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
   std::vector<std::string> excluded_buffer_types;  // failed the engine's self-test on this machine
@@ -135,6 +136,10 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics
+  // Bodies of GET and POST /api/tune (spec 35 section 3): what was measured of a model's speed, of all models
+  // for "", and measuring one anew and at once. Error `calibration_off` (409).
+  virtual asio::awaitable<api::ApiResult<json::value>> calibration(std::string model) = 0;
+  virtual asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model) = 0;
 
   // Bodies of GET /api/catalog/<kind>, <kind>/<id> (latest or `version`) and <kind>/<id>/versions (spec 60
   // section 3), by `path`, what stands behind /api/catalog/. Errors: `unknown_kind`, `unknown_model`,

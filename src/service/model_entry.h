@@ -44,6 +44,8 @@ std::int64_t context_window(const models::InstalledModel& model, const ModelFact
 
 json::object list_entry(const models::InstalledModel& model, const ModelFacts& facts);
 json::object full_entry(const models::InstalledModel& model, const ModelFacts& facts);
+// Puts what calibration measured (service_calibration.cc) in the place of live figures.
+void add_calibration(json::object& entry, const json::object& known);
 json::object import_entry(const models::InstalledModel& model);
 
 // Seconds since the epoch of "2026-11-29T23:03:29.123Z"; 0 when it is no such text.

@@ -215,6 +215,7 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::retrieve_model(std::st
   ModelFacts facts = facts_of(*name);
   facts.profile = std::move(profile);
   json::object entry = full_entry(found, facts);
+  if (const auto known = co_await calibration_of(*name)) add_calibration(entry, *known);
   co_await installs_.know_shelf();
   installs_.describe(found, entry);
   co_return entry;
@@ -249,6 +250,12 @@ json::value ServiceCore::ps() {
                        {"nice", status.nice},
                        {"idle_ms", status.idle_ms},
                        {"unload_at", unload_time(status.unload_at)}};
+    if (!status.kv_type.empty()) {
+      model["flash_attention"] = status.flash_attention;
+      model["kv_type"] = status.kv_type;
+    }
+    if (status.decode_tps > 0) model["decode_tps"] = status.decode_tps;
+    if (status.prefill_tps > 0) model["prefill_tps"] = status.prefill_tps;
     if (!status.waiting.empty()) model["waiting"] = status.waiting;
     if (!status.stale.empty()) model["stale"] = status.stale;
     if (!status.replicas.empty()) model["replicas"] = replicas_json(status.replicas);

@@ -50,6 +50,9 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model);
+  asio::awaitable<api::ApiResult<json::value>> calibration(std::string model);
+  asio::awaitable<json::value> calibrations();
+  asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model);
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version);
   asio::awaitable<void> stop();
   bool stopping() const { return stopping_; }
@@ -115,6 +118,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   // After its files changed: unloads it where nobody uses it, and forgets what was measured.
   asio::awaitable<void> forget_model(ModelName name);
   ModelFacts facts_of(const ModelName& name);
+  // What was measured of its speed; nothing: nothing was.
+  asio::awaitable<std::optional<json::object>> calibration_of(ModelName name);
   // The fingerprint of an installed model's files, or "".
   std::string fingerprint_of(std::string_view id) const;
   asio::awaitable<void> put_sampled(std::string caller, const ModelName& name,

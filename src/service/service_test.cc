@@ -86,6 +86,42 @@ TEST_F(Service, ShowsWhatTheEngineGrantedAndMeasured) {
   EXPECT_EQ(entry.at("performance").at("settings").at("kv_type").as_string(), "f16");
 }
 
+TEST_F(Service, WhatCalibrationMeasuredCountsMoreThanLiveFigures) {
+  install("a");
+  start();
+  ASSERT_TRUE(chat("a"));
+  auto& state = *engines["llama-cpp:a"];
+  state.status.decode_tps = 100.5;
+  state.status.slots = 4;
+  state.calibration =
+      R"({"state":"idle","source":"measured","complete":true,"decode_tps":50.5,"prefill_tps":400,)"
+      R"("at_depth":4096,"measured_at":"2026-01-01T00:00:00.000Z",)"
+      R"("settings":{"flash_attention":false,"kv_type":"f16","threads":2,"source":"measured"}})";
+  const auto entry = wait(service->retrieve_model("a")).value();
+  const auto& performance = entry.at("performance").as_object();
+  EXPECT_EQ(performance.at("decode_tps").as_double(), 50.5);
+  EXPECT_EQ(performance.at("at_depth").to_number<int>(), 4096);
+  EXPECT_EQ(performance.at("measured_at").as_string(), "2026-01-01T00:00:00.000Z");
+  EXPECT_EQ(performance.at("settings").at("source").as_string(), "measured");
+  EXPECT_EQ(performance.at("settings").at("slots").to_number<int>(), 4);
+  const auto tuned = wait(service->calibration("a")).value();
+  EXPECT_EQ(tuned.at("model").as_string(), "llama-cpp:a");
+  EXPECT_EQ(tuned.at("state").as_string(), "idle");
+}
+
+TEST_F(Service, AModelIsMeasuredAnewOnlyWhereMeasuringIsOn) {
+  install("a");
+  start();
+  EXPECT_EQ(wait(service->calibrate("b")).error().code, "model_not_found");
+  EXPECT_EQ(wait(service->calibrate("a")).error().code, "calibration_off");
+  engines["llama-cpp:a"]->calibrates = true;
+  const auto begun = wait(service->calibrate("a"));
+  ASSERT_TRUE(begun);
+  EXPECT_EQ(begun->at("state").as_string(), "unknown");
+  EXPECT_EQ(engines["llama-cpp:a"]->calibrated, 1);
+  EXPECT_TRUE(wait(service->calibration("")).value().at("models").as_array().empty());
+}
+
 TEST_F(Service, RemembersMeasurementsOfAnUnloadedModel) {
   install("a");
   start();

@@ -31,6 +31,9 @@ struct FakeState {
   std::optional<capacity::MemoryPlan> plan;  // unset: it plans no memory
   std::optional<engine::EngineError> refuses;
   std::optional<std::string> stats;
+  std::string calibration;
+  bool calibrates = false;
+  int calibrated = 0;
   prompt::GenerateRequest last;
 };
 
@@ -61,6 +64,11 @@ class FakeEngine final : public engine::Engine {
     co_return std::unexpected(engine::make_error("unsupported-feature", "no plans here"));
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return state_->stats; }
+  std::string calibration() const override { return state_->calibration; }
+  bool calibrate() override {
+    state_->calibrated += state_->calibrates ? 1 : 0;
+    return state_->calibrates;
+  }
 
  private:
   std::shared_ptr<FakeState> state_;

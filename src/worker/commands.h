@@ -2,6 +2,7 @@
 //
 // What the decode thread is told, by the reader and by the intake, between two steps.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -25,7 +26,7 @@ struct SetThreads {
 };
 struct StatsQuery {};
 struct Stop {};
-using Command = std::variant<Prepared, Cancel, Pause, SetThreads, StatsQuery, Stop>;
+using Command = std::variant<Prepared, Cancel, Pause, SetThreads, StatsQuery, Stop, protocol::Measure>;
 
 class Commands {
  public:
@@ -36,6 +37,10 @@ class Commands {
     }
     wake_.notify_one();
   }
+  // Set by the reader as soon as something comes that a measurement of calibration must make way for, and
+  // reset by the next order to measure: in the order in which the daemon sent them.
+  std::atomic<bool> interrupts_measuring{false};
+
   // Everything that waits. With `wait`: blocks until there is something.
   std::deque<Command> take(bool wait) {
     std::unique_lock lock(mutex_);

@@ -50,7 +50,20 @@ void DecodeLoop::apply(const StatsQuery&) {
   const costmodel::CostModel& costs = scheduler_.costs();
   if (costs.knows_decode()) stats.decode_tps = 1000 / std::max(costs.decode_ms(1, 0), 1e-3);
   if (costs.knows_prefill()) stats.prefill_tps = 512'000 / std::max(costs.prefill_ms(512, 0), 1e-3);
+  stats.pace = scheduler_.pace();
   outbox_.push(stats);
+}
+
+// Between steps, and only while nobody is served.
+void DecodeLoop::apply(const protocol::Measure& measure) {
+  if (!measure.release && scheduler_.statistics().sequences > 0) {
+    protocol::Measured busy;
+    busy.id = measure.id;
+    busy.outcome = "interrupted";
+    outbox_.push(busy);
+  } else {
+    outbox_.push(bench_.run(measure));
+  }
 }
 
 }  // namespace gezel::worker

@@ -2,6 +2,7 @@
 //
 // The decode thread: commands between steps, steps while there is something to compute, sleep otherwise.
 #pragma once
+#include "calibration/bench.h"
 #include "llama/llama.h"
 #include "scheduler/scheduler.h"
 #include "system/process_usage.h"
@@ -14,8 +15,13 @@ class DecodeLoop {
  public:
   // `usage` was made before the sandbox closed /proc.
   DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, Outbox& outbox, Commands& commands,
-             const system::ProcessUsage& usage)
-      : scheduler_(scheduler), context_(context), outbox_(outbox), commands_(commands), usage_(usage) {}
+             const system::ProcessUsage& usage, calibration::Bench& bench)
+      : scheduler_(scheduler),
+        context_(context),
+        outbox_(outbox),
+        commands_(commands),
+        usage_(usage),
+        bench_(bench) {}
 
   // Returns when a stop was asked for or the backend failed.
   void run();
@@ -27,12 +33,14 @@ class DecodeLoop {
   void apply(const SetThreads& order) { context_.set_threads(order.threads); }
   void apply(const Stop&) { stopping_ = true; }
   void apply(const StatsQuery&);
+  void apply(const protocol::Measure& measure);
 
   scheduler::Scheduler& scheduler_;
   llama::Context& context_;
   Outbox& outbox_;
   Commands& commands_;
   const system::ProcessUsage& usage_;
+  calibration::Bench& bench_;
   bool stopping_ = false;
   std::uint64_t replayed_ = 0, replay_missed_ = 0;
 };

@@ -41,6 +41,7 @@ Result<> Reader::handle(const protocol::Frame& frame) {
   switch (frame.type) {
     case FrameType::generate: {
       if (intake_ == nullptr) return not_ready();
+      commands_.interrupts_measuring = true;
       auto request = protocol::parse_generate(frame.body);
       if (request) {
         intake_->submit(std::move(*request));
@@ -60,6 +61,7 @@ Result<> Reader::handle(const protocol::Frame& frame) {
     case FrameType::tokens: {
       GEZEL_TRY(auto query, protocol::parse_tokens_query(frame.body));
       if (intake_ == nullptr) return not_ready();
+      commands_.interrupts_measuring = true;
       intake_->submit(std::move(query));
       return {};
     }
@@ -91,8 +93,16 @@ Result<> Reader::handle(const protocol::Frame& frame) {
       commands_.push(StatsQuery{});
       return {};
     case FrameType::drain:
+      commands_.interrupts_measuring = true;
       commands_.push(Stop{});
       return {};
+    case FrameType::measure: {
+      GEZEL_TRY(auto measure, protocol::parse_measure(frame.body));
+      if (intake_ == nullptr) return not_ready();
+      commands_.interrupts_measuring = false;
+      commands_.push(std::move(measure));
+      return {};
+    }
     default:
       return fail(ErrorKind::invalid, "protocol_error",
                   fmt::format("frame type {} is not for a worker", static_cast<int>(frame.type)));

@@ -19,11 +19,13 @@
 #include "base/heap.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "calibration/bench_context.h"
 #include "llama/llama.h"
 #include "protocol/frame.h"
 #include "protocol/messages.h"
 #include "scheduler/scheduler.h"
 #include "system/process_usage.h"
+#include "system/thread_time.h"
 #include "template/chat_template.h"
 #include "worker/commands.h"
 #include "worker/constraints.h"
@@ -320,6 +322,12 @@ int run_worker(int fd) {
   options.recurrent = loaded->model->recurrent();
   options.tiles_of_64 = loaded->flash_attention;
   options.target_itl_ms = load->target_itl_ms;
+  for (const protocol::KnownStep& step : load->known_steps) {
+    if (step.kind == "decode")
+      options.costs.observe_decode(static_cast<int>(step.tokens), step.depth, step.ms);
+    else
+      options.costs.observe_prefill(step.tokens, step.depth, step.ms);
+  }
   TokenMemory memory(vocab);
   FrameSink sink(outbox, vocab, memory, decode_steps);
   const OutputText output(vocab);
@@ -358,7 +366,9 @@ int run_worker(int fd) {
   reader.attach(&intake, &scheduler);
   outbox.push(describe(*loaded, sandbox, 0));
 
-  DecodeLoop(scheduler, *loaded->context, outbox, commands, usage).run();
+  calibration::BenchContext bench_context(*loaded->model, commands.interrupts_measuring);
+  calibration::Bench bench(bench_context, clock, system::thread_cpu_ms, commands.interrupts_measuring);
+  DecodeLoop(scheduler, *loaded->context, outbox, commands, usage, bench).run();
   outbox.flush();
   // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
   ::_exit(scheduler.poisoned() ? kExitBackend : kExitDaemonGone);

@@ -44,6 +44,7 @@ class Daemon:
         self.flags = list(flags)
         self.process = None
         self.wrapper = []  # a command that runs the daemon
+        self.calibration = "off"  # measuring takes the processors from what is tested
 
     def environment(self):
         env = dict(os.environ)
@@ -51,6 +52,7 @@ class Daemon:
         env.pop("GEZEL_PORT", None)
         # What else runs on this machine must not make a difference.
         env.setdefault("GEZEL_GOOD_NEIGHBOUR", "off")
+        env["GEZEL_CALIBRATION"] = self.calibration
         return env
 
     def cli(self, *args, **kwargs):

@@ -1,0 +1,117 @@
+"""Calibration with the real worker. Which setting wins is this machine's matter; what happens with it is not."""
+
+import json
+
+from conftest import SMOLLM2, wait_until
+
+PATIENCE = 240  # a busy machine measures points several times
+
+
+def make_calibrating(make_daemon, *flags):
+    daemon = make_daemon(SMOLLM2, flags=flags, start=False)
+    daemon.calibration = "on"
+    return daemon.start()
+
+
+def tuned(daemon, model=SMOLLM2):
+    status, _, raw = daemon.request("GET", f"/api/tune?model={model}", token=daemon.token)
+    assert status == 200, raw
+    return json.loads(raw)
+
+
+def measured(daemon):
+    return wait_until(lambda: (t := tuned(daemon)).get("complete") and t, PATIENCE, "the calibration")
+
+
+def records(daemon):
+    return sorted((daemon.home / "calibration").glob("*.json"))
+
+
+def test_an_idle_model_is_measured_and_the_choice_is_kept(make_daemon):
+    daemon = make_calibrating(make_daemon, "--ctx", "4096", "--slots", "2")
+    status, _ = daemon.chat()
+    assert status == 200
+    result = measured(daemon)
+    assert result["source"] == "measured"
+    assert result["decode_tps"] > 0 and result["prefill_tps"] > 0
+    assert {c["flash_attention"] for c in result["candidates"]} == {True, False}
+    chosen = [c for c in result["candidates"] if c["chosen"]]
+    assert len(chosen) == 1
+    depths = {s["depth"] for s in chosen[0]["samples"]}
+    assert 0 in depths and max(depths) >= 2048
+    (file,) = records(daemon)
+    assert json.loads(file.read_text())["complete"] is True
+    assert file.stat().st_mode & 0o077 == 0
+
+    # The answer to a greedy question does not depend on measuring having happened.
+    before = daemon.chat("Count to five.")[1]["choices"][0]["message"]["content"]
+    assert before
+
+    # A second load uses what is stored and measures nothing.
+    daemon.cli("stop", SMOLLM2.split(":")[1])
+    written = file.stat().st_mtime_ns
+    assert daemon.chat()[0] == 200
+    again = tuned(daemon)
+    assert again["complete"] and again["settings"]["source"] == "measured"
+    assert again["settings"]["flash_attention"] == chosen[0]["flash_attention"]
+    assert file.stat().st_mtime_ns == written
+    status, _, raw = daemon.request("GET", f"/v1/models/{SMOLLM2}")
+    performance = json.loads(raw)["performance"]
+    assert performance["source"] == "measured" and performance["at_depth"] > 0
+    assert performance["settings"]["source"] == "measured"
+
+
+def test_a_record_that_is_damaged_is_made_again(make_daemon):
+    daemon = make_calibrating(make_daemon, "--ctx", "1024", "--slots", "1")
+    assert daemon.chat()[0] == 200
+    measured(daemon)
+    daemon.cli("stop", SMOLLM2.split(":")[1])
+    (file,) = records(daemon)
+    file.write_text(file.read_text()[:200])
+    assert daemon.chat()[0] == 200
+    measured(daemon)
+    assert json.loads(file.read_text())["complete"] is True
+    assert "cannot be used and is made again" in (daemon.home / "daemon.log").read_text()
+
+
+def test_what_the_user_set_stays(make_daemon):
+    daemon = make_calibrating(make_daemon, "--ctx", "1024", "--slots", "1", "--flash-attn", "on")
+    assert daemon.chat()[0] == 200
+    result = measured(daemon)
+    assert {c["flash_attention"] for c in result["candidates"]} == {True}
+    assert result["settings"]["flash_attention"] is True
+    assert result["settings"]["source"] == "user"
+
+
+def test_requests_are_served_while_it_measures(make_daemon):
+    daemon = make_calibrating(make_daemon, "--ctx", "4096", "--slots", "2")
+    begun = daemon.request("POST", "/api/tune", {"model": SMOLLM2}, token=daemon.token)
+    assert begun[0] == 200, begun
+    answers = set()
+    for _ in range(8):
+        status, reply = daemon.chat("Say hello.", max_tokens=8)
+        assert status == 200
+        answers.add(reply["choices"][0]["message"]["content"])
+    assert len(answers) == 1
+    measured(daemon)
+    assert daemon.worker() is not None
+
+
+def test_tune_shows_a_table_and_list_shows_it_again(make_daemon):
+    daemon = make_calibrating(make_daemon, "--ctx", "1024", "--slots", "1")
+    result = daemon.cli("tune", SMOLLM2.split(":")[1], timeout=PATIENCE)
+    assert result.returncode == 0, result.stderr
+    assert "FLASH ATTENTION" in result.stdout and "chosen" in result.stdout
+    listed = daemon.cli("tune", "--list")
+    assert listed.returncode == 0
+    assert "smollm2-135m-instruct" in listed.stdout
+
+
+def test_switched_off_nothing_is_measured(make_daemon):
+    daemon = make_daemon(SMOLLM2)
+    assert daemon.chat()[0] == 200
+    result = daemon.cli("tune", SMOLLM2.split(":")[1])
+    assert result.returncode != 0
+    assert "calibration_off" in result.stderr
+    assert tuned(daemon)["state"] == "unknown"
+    assert not records(daemon)
