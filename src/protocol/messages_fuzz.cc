@@ -81,6 +81,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 16:
       check(body, parse_measured, plain);
       break;
+    case 17:
+      check(body, parse_cache_query, plain);
+      break;
+    case 18:
+      check(body, parse_cache_reply, plain);
+      break;
   }
   return 0;
 }

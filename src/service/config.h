@@ -5,7 +5,8 @@
 //
 //   {"provider": "llama-cpp", "defaultModel": {"llama-cpp": "<id>"}, "firstRunCompleted": true,
 //    "modelDirs": ["/absolute/folder"], "catalogUpdates": {"enabled": false, "url": "https://..."},
-//    "localEngineReplicas": {"llama-cpp:<id>": 2}, "localEngineReplicasMax": 4}
+//    "localEngineReplicas": {"llama-cpp:<id>": 2}, "localEngineReplicasMax": 4,
+//    "cacheBudgetMb": {"embedded": 4096}, "embeddedDiskCache": true, "embeddedDiskCacheBudgetMb": 8192}
 //
 // Every member may be absent, members nobody knows are kept. One that is wrong is not used, and the others
 // count.
@@ -19,6 +20,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/replicas.h"
+#include "engine_llama/prompt_cache_settings.h"
 #include "models/default_model.h"
 
 namespace gezel::service {
@@ -45,6 +47,7 @@ struct Config {
   std::vector<std::filesystem::path> model_dirs;  // absolute
   CatalogUpdateSettings catalog_updates;
   ReplicaSettings replicas;
+  engine_llama::PromptCacheSettings prompt_cache;
 };
 
 struct ConfigProblem {

@@ -6,7 +6,9 @@
 #include "llama/llama.h"
 #include "scheduler/scheduler.h"
 #include "system/process_usage.h"
+#include "worker/cache_desk.h"
 #include "worker/commands.h"
+#include "worker/frame_sink.h"
 #include "worker/outbox.h"
 
 namespace gezel::worker {
@@ -14,10 +16,12 @@ namespace gezel::worker {
 class DecodeLoop {
  public:
   // `usage` was made before the sandbox closed /proc.
-  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, Outbox& outbox, Commands& commands,
-             const system::ProcessUsage& usage, calibration::Bench& bench)
+  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, CacheDesk& cache, FrameSink& sink,
+             Outbox& outbox, Commands& commands, const system::ProcessUsage& usage, calibration::Bench& bench)
       : scheduler_(scheduler),
         context_(context),
+        cache_(cache),
+        sink_(sink),
         outbox_(outbox),
         commands_(commands),
         usage_(usage),
@@ -34,9 +38,13 @@ class DecodeLoop {
   void apply(const Stop&) { stopping_ = true; }
   void apply(const StatsQuery&);
   void apply(const protocol::Measure& measure);
+  void apply(CacheCommand& command) { cache_.answer(std::move(command)); }
+  void apply(const DiskDone&) { scheduler_.poke(); }
 
   scheduler::Scheduler& scheduler_;
   llama::Context& context_;
+  CacheDesk& cache_;
+  FrameSink& sink_;
   Outbox& outbox_;
   Commands& commands_;
   const system::ProcessUsage& usage_;
