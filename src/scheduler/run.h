@@ -34,6 +34,7 @@ struct Scheduler::Run {
   MonotonicTime arrived{}, slot_granted{}, first_token{};
   Utf8Assembler assembler;
   turn::StopStrings stops;
+  speculation::Drafter drafter;
   bool stop_string = false;  // one was found
   std::string trouble;       // why its steering failed
 

@@ -25,6 +25,7 @@
 #include "prompt/request.h"
 #include "sampling/sampler.h"
 #include "scheduler/steering.h"
+#include "speculation/drafter.h"
 
 namespace gezel::scheduler {
 
@@ -55,6 +56,8 @@ struct Options {
   bool recurrent = false;    // memory that cannot be cut at any token
   bool tiles_of_64 = false;  // flash attention on a CPU
   double target_itl_ms = 115;
+  bool speculation = true;       // drafts are checked where it pays
+  std::int64_t max_outputs = 1;  // rows with logits in one call; at least `slots`
 };
 
 struct RunSpec {
@@ -87,6 +90,8 @@ struct RunResult {
   bool length = false;  // stopped by max_tokens or a full window, not by the model or a stop string
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   double prompt_ms = 0, predicted_ms = 0;  // slot to first token; first token to last
+  // Guessed and checked; those that agreed are completion tokens like any other.
+  std::uint64_t drafted_tokens = 0, accepted_tokens = 0;
   SteeringReport steering;
 };
 
@@ -105,8 +110,8 @@ class Sink {
   virtual void on_prefill(RunId id, std::int64_t done, std::int64_t total) = 0;
   // The run's place among those waiting for a slot changed.
   virtual void on_queued(RunId id, std::int64_t ahead) = 0;
-  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not computed;
-  // nothing when the slot was given to a run.
+  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not
+  // computed; nothing when the slot was given to a run.
   virtual void on_slot(int /*slot*/, std::span<const Token> /*tokens*/) {}
   virtual void on_done(const RunResult& result) = 0;
   // `detail` says more where there is more to say.
@@ -167,13 +172,17 @@ class Scheduler {
   Choice choose_slot(std::span<const Token> prompt) const;
   std::int64_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
   void occupy(Run& run, Choice choice);
+  struct Stream;
   void decode_streams();
   bool decode_rows_of(const std::vector<Run*>& runs);
+  speculation::Draft draft_for(Run& run, std::size_t streams, std::int64_t depth, std::int64_t room);
   void prefill_one();
   Run* next_prompt();
   enum class Verdict { goes_on, stop, length, broken, off_course };
+  Verdict advance(const Stream& stream, double ratio, int runs, std::vector<Emission>& emissions);
   // Samples the run's next token from a row of the last call, and adds those that must follow it.
-  Verdict take_token(Run& run, int row, std::vector<Emission>& emissions);
+  Verdict take_token(Run& run, int row, Emission& emission);
+  void flush(Run& run, Verdict verdict, Emission& emission);
   // Nothing when the run's steering failed.
   std::optional<sampling::Sampled> sample(Run& run, std::span<const float> logits);
   // Makes a token part of the run and of what is emitted.
@@ -192,6 +201,8 @@ class Scheduler {
   const Clock& clock_;
   Sink& sink_;
   costmodel::CostModel costs_;
+  speculation::StepRatio step_ratio_;
+  speculation::SharedNgrams shared_ngrams_;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Run>> runs_;  // in order of arrival
   std::vector<llama::Row> rows_;            // of the call being built, reused

@@ -320,6 +320,8 @@ int run_worker(int fd) {
   options.recurrent = loaded->model->recurrent();
   options.tiles_of_64 = loaded->flash_attention;
   options.target_itl_ms = load->target_itl_ms;
+  options.speculation = load->speculation;
+  options.max_outputs = loaded->context->max_outputs();
   TokenMemory memory(vocab);
   FrameSink sink(outbox, vocab, memory, decode_steps);
   const OutputText output(vocab);
