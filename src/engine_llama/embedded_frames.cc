@@ -51,6 +51,7 @@ Result<> Core::handle(const protocol::Frame& frame) {
     case FrameType::ready:
       return stage_ == Stage::loading ? on_ready(frame) : out_of_place(frame);
     case FrameType::stats_reply: {
+      if (protocol::is_cache_reply(frame.body)) return {};
       GEZEL_TRY(stats_, protocol::parse_stats(frame.body));
       desk_.note_decode_steps(stats_->decode_steps);
       stats_text_ = frame.body;
@@ -134,7 +135,8 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
                                    .kv = granted_.kv_bytes,
                                    .compute = granted_.compute_bytes,
                                    .process = process_bytes_}
-                      .total());
+                      .total() +
+                  load_.cache.host_bytes);
   settle({});
   return {};
 }

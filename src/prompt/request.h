@@ -106,6 +106,10 @@ struct QueueTerms {
 
 struct GenerateRequest {
   std::string session_key;  // affinity hint; empty: none
+  // The session that this one was forked from: its slot is left to it for a while. Empty: none.
+  std::string parent_session;
+  bool ephemeral = false;        // never resumed: nothing behind its system text is kept
+  bool prefix_snippets = false;  // says with text where the prompt left what was computed before
   Lane lane = Lane::interactive;
   QueueTerms queue;
   std::vector<Message> messages;

@@ -78,6 +78,12 @@ std::string encode(const TokensReply& m) {
 std::string encode(const Control& m) {
   return encode_message(FrameType::control, m);
 }
+std::string encode(const CacheQuery& m) {
+  return encode_message(FrameType::cache, m);
+}
+std::string encode(const CacheReply& m) {
+  return encode_message(FrameType::stats_reply, m);
+}
 std::string encode_cancel(std::uint64_t id) {
   return encode_message(FrameType::cancel, Cancel{id});
 }
@@ -126,6 +132,15 @@ Result<TokensReply> parse_tokens_reply(std::string_view body) {
 }
 Result<Control> parse_control(std::string_view body) {
   return parse_message<Control>(FrameType::control, body);
+}
+Result<CacheQuery> parse_cache_query(std::string_view body) {
+  return parse_message<CacheQuery>(FrameType::cache, body);
+}
+Result<CacheReply> parse_cache_reply(std::string_view body) {
+  return parse_message<CacheReply>(FrameType::stats_reply, body);
+}
+bool is_cache_reply(std::string_view body) {
+  return peek_id(body).has_value();
 }
 Result<std::uint64_t> parse_cancel(std::string_view body) {
   GEZEL_TRY(const Cancel cancel, parse_message<Cancel>(FrameType::cancel, body));

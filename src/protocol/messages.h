@@ -27,6 +27,17 @@ struct Hello {  // both directions, first frame of each side
 // Tokens of one call of the compute graph: the worker computes with it, and plans of memory count with it.
 inline constexpr int kMicroBatchTokens = 128;
 
+// What the worker may keep of prompts that it computed (docs/prefix-cache.md).
+struct CacheSettings {
+  bool off = false;      // for diagnoses: every prompt is computed from its first token on
+  Bytes host_bytes = 0;  // in memory, beside the slots; 0: nothing
+  bool disk = true;      // in the cache folder
+  Bytes disk_bytes = 0;  // 0: no limit here
+  std::string identity;  // of the model's files; another one: other records
+  std::string backend = "cpu";
+  std::int64_t stop_ms = 0;  // how long a stop may take to write what is not on disk yet
+};
+
 struct Load {
   std::string model_path;          // first file
   std::vector<std::string> files;  // every file of the model, for the sandbox (includes model_path)
@@ -48,6 +59,7 @@ struct Load {
   prompt::Tuning tuning;
   std::vector<prompt::NamedTuning> named_tunings;
   std::string tuning_profile;  // for requests that name none; "": nobody chose one
+  CacheSettings cache;
 };
 
 struct Ready {
@@ -77,6 +89,15 @@ struct Generate {
   std::int64_t window_possible = 0;
 };
 
+// Where a prompt left the closest sequence that was computed before.
+struct PrefixBreak {
+  std::int64_t matched = 0;                // tokens that both begin with
+  std::int64_t previous = 0;               // tokens of the earlier sequence
+  std::optional<std::int64_t> at_message;  // number of the message in which they part; unset: in none
+  std::string before_text, now_text,
+      then_text;  // where text was asked for: what both have, and how each goes on
+};
+
 struct Started {
   std::uint64_t id = 0;
   std::int64_t prompt_tokens = 0, cached_tokens = 0;
@@ -85,6 +106,7 @@ struct Started {
   bool splits_reasoning = false;  // the template, or the style of the load, knows a marker of reasoning
   std::vector<std::string> call_spellings;  // "strong:S1": what the request's tool grammar produces
   std::string tuning_profile;               // whose values were used; "": the model's as they are
+  std::optional<PrefixBreak> prefix_break;  // without text
 };
 
 inline constexpr int kMaxTopLogprobs = 64;
@@ -111,6 +133,12 @@ struct Progress {
   std::uint64_t decode_steps = 0;  // calls of llama_decode so far: alive but stuck is seen here
 };
 
+// From where the cached tokens of a prompt came; together they are those of the usage.
+struct CachedTokens {
+  std::int64_t slot = 0, host = 0, disk = 0;
+  std::int64_t coalesced = 0;  // another request computed them while this one waited for it
+};
+
 struct Done {
   std::uint64_t id = 0;
   std::string reason;  // stop | length
@@ -119,6 +147,8 @@ struct Done {
   std::int64_t prompt_n = 0, predicted_n = 0, draft_n = 0, draft_n_accepted = 0;
   std::int64_t reasoning_tokens = 0;
   bool repetition = false;  // stopped by the guard against endless repetition
+  CachedTokens cached;
+  std::optional<PrefixBreak> prefix_break;
 };
 
 // The kind of a failure after which the worker ends: what the request set off cannot be stopped.
@@ -133,6 +163,20 @@ struct Failed {
   std::string retry = "never";  // never | same_engine | other_engine | after
   // context-overflow: the prompt, the loaded window, and the window that the request needs.
   std::int64_t prompt_tokens = 0, context_tokens = 0, needed_tokens = 0;
+};
+
+// The prefix cache as it stands, and what it did since the load. Tokens where nothing else is said.
+struct CacheStats {
+  std::string mode;  // full | window | hybrid | recurrent | none; "": not known yet
+  Bytes host_bytes = 0, host_budget = 0;
+  Bytes disk_bytes = 0;
+  std::int64_t nodes = 0, host_nodes = 0, disk_nodes = 0;
+  CachedTokens cached;
+  std::uint64_t misses = 0;  // prompts that began cold
+  std::uint64_t imports = 0, failed_imports = 0, exports = 0;
+  std::uint64_t written = 0, loaded = 0;  // records
+  std::uint64_t corrupt = 0, disk_errors = 0;
+  std::uint64_t evicted = 0;  // nodes
 };
 
 struct Stats {
@@ -150,7 +194,48 @@ struct Stats {
   std::uint64_t replayed_total = 0, replay_missed_total = 0;
   double decode_tps = 0,
          prefill_tps = 0;  // by the cost model: one stream at depth 0 / 512 tokens at depth 0; 0 = unknown
+  CacheStats cache;
 };
+
+// Frame `cache`: look at the prefix cache or change it. Answered by a CacheReply, in a stats frame that has
+// an id.
+//   list     its nodes, parents first
+//   inspect  one node; its text where `text` is set
+//   explain  where `request` would leave what is cached, with texts, and how many tokens it would reuse
+//   warm     computes the prompt of `request` in the background lane and keeps it; answered when it is done
+//   pin, unpin, drop   `node`, or all that `session` uses; drop: from every tier
+//   flush    writes what is not on disk yet; everything stays where it is
+//   shrink   memory is short: half the host tier, for ten minutes
+struct CacheQuery {
+  std::uint64_t id = 0;
+  std::string op;
+  std::uint64_t node = 0;  // 0: none
+  std::string session;
+  std::optional<prompt::GenerateRequest> request;
+  bool text = false;
+};
+
+struct CacheNode {
+  std::uint64_t id = 0, parent = 0;  // parent 0: none
+  std::int64_t start = 0, end = 0;   // tokens
+  std::string kind;                  // system | user | tail
+  std::uint64_t hits = 0, pins = 0;
+  Bytes host_bytes = 0, disk_bytes = 0;
+  std::optional<int> slot;       // that holds it
+  std::int64_t last_use_ms = 0;  // since the epoch
+};
+
+struct CacheReply {
+  std::uint64_t id = 0;
+  std::string code, message;       // of an error; "": done
+  std::vector<CacheNode> nodes;    // list, inspect; at most kMaxCacheNodes, the last used
+  std::int64_t tokens = 0;         // explain: it would reuse; warm: of the prompt
+  std::int64_t cached_tokens = 0;  // warm: of those, not computed
+  std::int64_t count = 0;          // pin, unpin, drop: nodes; flush: records written; list: all nodes
+  std::string text;                // inspect
+  std::optional<PrefixBreak> prefix_break;  // explain
+};
+inline constexpr std::size_t kMaxCacheNodes = 10'000;
 
 struct TokensQuery {  // tokenize `text`, or count the tokens of a rendered request
   std::uint64_t id = 0;
@@ -187,6 +272,8 @@ std::string encode(const Stats&);
 std::string encode(const TokensQuery&);
 std::string encode(const TokensReply&);
 std::string encode(const Control&);
+std::string encode(const CacheQuery&);
+std::string encode(const CacheReply&);
 std::string encode_cancel(std::uint64_t id);
 std::string encode_empty(FrameType type);  // ping, pong, stats, drain: body "{}"
 
@@ -204,6 +291,10 @@ Result<Stats> parse_stats(std::string_view body);
 Result<TokensQuery> parse_tokens_query(std::string_view body);
 Result<TokensReply> parse_tokens_reply(std::string_view body);
 Result<Control> parse_control(std::string_view body);
+Result<CacheQuery> parse_cache_query(std::string_view body);
+Result<CacheReply> parse_cache_reply(std::string_view body);
+// Is this body of a stats frame a CacheReply?
+bool is_cache_reply(std::string_view body);
 Result<std::uint64_t> parse_cancel(std::string_view body);
 
 // The top-level `id` of a body that a parse_* refused, so that the refusal reaches whoever asked. Reads no

@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto plain = [](const auto& message) { return encode(message); };
-  switch (data[0] % 15) {
+  switch (data[0] % 17) {
     case 0:
       check(body, parse_hello, [](const Hello& m) { return encode(FrameType::hello, m); });
       break;
@@ -74,6 +74,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       break;
     case 14:
       check(body, parse_cancel, encode_cancel);
+      break;
+    case 15:
+      check(body, parse_cache_query, plain);
+      break;
+    case 16:
+      check(body, parse_cache_reply, plain);
       break;
   }
   return 0;

@@ -21,6 +21,9 @@ std::string body_of(const std::string& frame) {
 prompt::GenerateRequest full_request() {
   prompt::GenerateRequest r;
   r.session_key = "session \"7\"";
+  r.parent_session = "session 6";
+  r.ephemeral = true;
+  r.prefix_snippets = true;
   r.lane = prompt::Lane::batch;
   r.messages = {
       {.role = prompt::Role::system,
@@ -87,7 +90,10 @@ Load full_load() {
           true,
           "{{ messages }}",
           {"hermes", "gemma", "<ponder>", "</ponder>"},
-          {full_request().sampling, full_sampling_when_thinking(), "{\"tone\":\"plain\"}", 99, 88}};
+          {full_request().sampling, full_sampling_when_thinking(), "{\"tone\":\"plain\"}", 99, 88},
+          {},
+          "careful",
+          {true, 1'000, false, 2'000, "0123abcd", "cuda", 8'000}};
 }
 Ready full_ready() {
   return {3,
@@ -109,8 +115,12 @@ Step full_step() {
   return {{{1, "Hal", 2, {{std::string("\xff\0\x41", 3), -0.1f, {{"b", -1.25f, {}}, {"", -INFINITY, {}}}}}},
            {18'446'744'073'709'551'615u, "", 0, {}}}};
 }
+PrefixBreak full_break() {
+  return {
+      .matched = 31, .previous = 32, .at_message = 33, .before_text = "a", .now_text = "b", .then_text = "c"};
+}
 Done full_done() {
-  return {9, "length", 11, 12, 13, 14.25, 15.125, 16, 17, 18, 19, 20, true};
+  return {9, "length", 11, 12, 13, 14.25, 15.125, 16, 17, 18, 19, 20, true, {21, 22, 23, 24}, full_break()};
 }
 Failed full_failed() {
   return {10,
@@ -124,13 +134,41 @@ Failed full_failed() {
           9256};
 }
 Stats full_stats() {
-  return {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16.5, 17.5};
+  return {
+      1,    2,    3,
+      4,    5,    6,
+      7,    8,    9,
+      10,   11,   12,
+      13,   14,   15,
+      16.5, 17.5, {"window", 18, 19, 20, 21, 22, 23, {24, 25, 26, 27}, 28, 29, 30, 31, 32, 33, 34, 35, 36}};
 }
 Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};
 }
 Started full_started() {
-  return {2, 100, 90, true, {"a warning", "another"}, true, {"strong:S12"}};
+  return {2,
+          100,
+          90,
+          true,
+          {"a warning", "another"},
+          true,
+          {"strong:S12"},
+          "careful",
+          PrefixBreak{.matched = 41, .previous = 42}};
+}
+CacheQuery full_cache_query() {
+  return {11, "explain", 12, "session 7", full_request(), true};
+}
+CacheReply full_cache_reply() {
+  return {13,
+          "cache-pin-limit",
+          "half of the tier is pinned",
+          {{1, 0, 0, 500, "system", 3, 2, 4096, 8192, 5, 1'700'000'000'000}, {2, 1, 500, 512, "tail"}},
+          14,
+          15,
+          16,
+          "You are helpful.",
+          full_break()};
 }
 
 // ---- what a round trip must keep
@@ -164,7 +202,15 @@ TEST(Messages, EveryMessageSurvivesTheRoundTrip) {
                     encode_plain);
   expect_round_trip(encode(Control{7, "end_reasoning"}), parse_control, encode_plain);
   expect_round_trip(encode(Control{0, "set_threads", 3}), parse_control, encode_plain);
+  expect_round_trip(encode(full_cache_query()), parse_cache_query, encode_plain);
+  expect_round_trip(encode(full_cache_reply()), parse_cache_reply, encode_plain);
   expect_round_trip(encode_cancel(8), parse_cancel, encode_cancel);
+}
+
+TEST(Messages, AnAnswerAboutTheCacheIsToldFromStatistics) {
+  EXPECT_TRUE(is_cache_reply(body_of(encode(full_cache_reply()))));
+  EXPECT_FALSE(is_cache_reply(body_of(encode(full_stats()))));
+  EXPECT_EQ(encode(full_cache_reply())[4], static_cast<char>(FrameType::stats_reply));
 }
 
 TEST(Messages, UnsetFieldsSurviveTheRoundTripAsUnset) {
@@ -254,7 +300,10 @@ TEST(Messages, TheWireFormIsAsSpecified) {
             "\"cached_tokens\":13,\"reasoning_tokens\":20},"
             "\"timings\":{\"prompt_ms\":14.25,\"predicted_ms\":15.125,\"prompt_n\":16,\"predicted_n\":17,"
             "\"draft_n\":18,"
-            "\"draft_n_accepted\":19}}");
+            "\"draft_n_accepted\":19},"
+            "\"cached\":{\"slot\":21,\"host\":22,\"disk\":23,\"coalesced\":24},"
+            "\"prefix_break\":{\"matched\":31,\"previous\":32,\"at_message\":33,\"before\":\"a\","
+            "\"now\":\"b\",\"then\":\"c\"}}");
   EXPECT_EQ(body_of(encode_empty(FrameType::ping)), "{}");
   EXPECT_EQ(encode(FrameType::hello_reply, Hello{1, "x"})[4], 65);
 }
@@ -314,6 +363,13 @@ TEST(Messages, EveryMemberHasALineInTheSchema) {
   expect_complete<TokensQuery>();
   expect_complete<TokensReply>();
   expect_complete<Control>();
+  expect_complete<CacheSettings>();
+  expect_complete<PrefixBreak>();
+  expect_complete<CachedTokens>();
+  expect_complete<CacheStats>();
+  expect_complete<CacheQuery>();
+  expect_complete<CacheNode>();
+  expect_complete<CacheReply>();
   expect_complete<Cancel>();
 }
 

@@ -23,6 +23,9 @@ inline constexpr std::array<std::string_view, 3> kProgressStages = {"load", "que
 inline constexpr std::array<std::string_view, 4> kRetries = {"never", "same_engine", "other_engine", "after"};
 inline constexpr std::array<std::string_view, 4> kActions = {"pause", "resume", "end_reasoning",
                                                              "set_threads"};
+inline constexpr std::array<std::string_view, 9> kCacheOps = {"list",  "inspect", "explain", "warm",  "pin",
+                                                              "unpin", "drop",    "flush",   "shrink"};
+inline constexpr std::array<std::string_view, 3> kNodeKinds = {"system", "user", "tail"};
 
 // ---- what a model is asked
 
@@ -121,6 +124,9 @@ void describe(auto& field, like<prompt::SamplingOptions> auto& sampling) {
 
 void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field("session_key", request.session_key);
+  field("parent_session", request.parent_session);
+  field("ephemeral", request.ephemeral);
+  field("prefix_snippets", request.prefix_snippets);
   field("lane", request.lane);
   field.required("messages", request.messages);
   field("tools", request.tools);
@@ -182,6 +188,16 @@ void describe(auto& field, like<Hello> auto& hello) {
   field.required("build", hello.build, up_to(kMaxNameBytes));
 }
 
+void describe(auto& field, like<CacheSettings> auto& cache) {
+  field("off", cache.off);
+  field("host_bytes", cache.host_bytes);
+  field("disk", cache.disk);
+  field("disk_bytes", cache.disk_bytes);
+  field("identity", cache.identity, up_to(kMaxNameBytes));
+  field("backend", cache.backend, up_to(kMaxNameBytes));
+  field("stop_ms", cache.stop_ms, at_least(0));
+}
+
 void describe(auto& field, like<Load> auto& load) {
   field.required("model_path", load.model_path, up_to(kMaxPathBytes));
   field.required("files", load.files, up_to(kMaxShortList));
@@ -201,6 +217,7 @@ void describe(auto& field, like<Load> auto& load) {
   field("tuning", load.tuning);
   field("named_tunings", load.named_tunings, up_to(kMaxShortList));
   field("tuning_profile", load.tuning_profile, up_to(kMaxNameBytes));
+  field("cache", load.cache);
 }
 
 void describe(auto& field, like<Generate> auto& generate) {
@@ -225,7 +242,34 @@ void describe(auto& field, like<Control> auto& control) {
   field("threads", control.threads, range(1, kMaxThreads));
 }
 
+void describe(auto& field, like<CacheQuery> auto& query) {
+  field.required("id", query.id);
+  field.word("op", query.op, kCacheOps);
+  field.group("args", [&](auto& args) {
+    args("node", query.node);
+    args("session", query.session);
+    args("request", query.request);
+    args("text", query.text);
+  });
+}
+
 // ---- worker to daemon
+
+void describe(auto& field, like<PrefixBreak> auto& found) {
+  field.required("matched", found.matched, at_least(0));
+  field.required("previous", found.previous, at_least(0));
+  field("at_message", found.at_message, at_least(0));
+  field("before", found.before_text, up_to(kMaxNameBytes));
+  field("now", found.now_text, up_to(kMaxNameBytes));
+  field("then", found.then_text, up_to(kMaxNameBytes));
+}
+
+void describe(auto& field, like<CachedTokens> auto& cached) {
+  field("slot", cached.slot, at_least(0));
+  field("host", cached.host, at_least(0));
+  field("disk", cached.disk, at_least(0));
+  field("coalesced", cached.coalesced, at_least(0));
+}
 
 void describe(auto& field, like<Ready> auto& ready) {
   field.group("granted", [&](auto& granted) {
@@ -262,6 +306,7 @@ void describe(auto& field, like<Started> auto& started) {
   field("splits_reasoning", started.splits_reasoning);
   field("call_spellings", started.call_spellings, up_to(kMaxShortList));
   field("tuning_profile", started.tuning_profile, up_to(kMaxNameBytes));
+  field("prefix_break", started.prefix_break);
 }
 
 // The best alternatives have none of their own.
@@ -312,6 +357,8 @@ void describe(auto& field, like<Done> auto& done) {
     timings("draft_n", done.draft_n, at_least(0));
     timings("draft_n_accepted", done.draft_n_accepted, at_least(0));
   });
+  field("cached", done.cached);
+  field("prefix_break", done.prefix_break);
 }
 
 void describe(auto& field, like<Failed> auto& failed) {
@@ -324,6 +371,26 @@ void describe(auto& field, like<Failed> auto& failed) {
   field("prompt_tokens", failed.prompt_tokens, at_least(0));
   field("context_tokens", failed.context_tokens, at_least(0));
   field("needed_tokens", failed.needed_tokens, at_least(0));
+}
+
+void describe(auto& field, like<CacheStats> auto& cache) {
+  field("mode", cache.mode, up_to(kMaxNameBytes));
+  field("host_bytes", cache.host_bytes);
+  field("host_budget", cache.host_budget);
+  field("disk_bytes", cache.disk_bytes);
+  field("nodes", cache.nodes, at_least(0));
+  field("host_nodes", cache.host_nodes, at_least(0));
+  field("disk_nodes", cache.disk_nodes, at_least(0));
+  field("cached", cache.cached);
+  field("misses", cache.misses);
+  field("imports", cache.imports);
+  field("failed_imports", cache.failed_imports);
+  field("exports", cache.exports);
+  field("written", cache.written);
+  field("loaded", cache.loaded);
+  field("corrupt", cache.corrupt);
+  field("disk_errors", cache.disk_errors);
+  field("evicted", cache.evicted);
 }
 
 void describe(auto& field, like<Stats> auto& stats) {
@@ -344,6 +411,35 @@ void describe(auto& field, like<Stats> auto& stats) {
   field("generated_tokens_total", stats.generated_tokens_total);
   field("decode_tps", stats.decode_tps, at_least(0));
   field("prefill_tps", stats.prefill_tps, at_least(0));
+  field("cache", stats.cache);
+}
+
+void describe(auto& field, like<CacheNode> auto& node) {
+  field.required("id", node.id);
+  field.required("parent", node.parent);
+  field.required("start", node.start, at_least(0));
+  field.required("end", node.end, at_least(0));
+  field.word("class", node.kind, kNodeKinds);
+  field.required("hits", node.hits);
+  field.required("pins", node.pins);
+  field.group("bytes", [&](auto& bytes) {
+    bytes.required("host", node.host_bytes);
+    bytes.required("disk", node.disk_bytes);
+  });
+  field("slot", node.slot, up_to(kMaxSlots));
+  field.required("last_use", node.last_use_ms);
+}
+
+void describe(auto& field, like<CacheReply> auto& reply) {
+  field.required("id", reply.id);
+  field("code", reply.code, up_to(kMaxNameBytes));
+  field("message", reply.message);
+  field("nodes", reply.nodes, up_to(kMaxCacheNodes));
+  field("tokens", reply.tokens, at_least(0));
+  field("cached_tokens", reply.cached_tokens, at_least(0));
+  field("count", reply.count, at_least(0));
+  field("text", reply.text);
+  field("prefix_break", reply.prefix_break);
 }
 
 void describe(auto& field, like<TokensReply> auto& reply) {
