@@ -50,8 +50,12 @@ speculation::Draft Scheduler::draft_for(Run& run, std::size_t streams, std::int6
   std::int64_t most = std::min(room, options_.context_per_slot - run.size());
   if (run.spec.max_tokens) most = std::min(most, *run.spec.max_tokens - run.sampled - 1);
   if (most <= 0) return {};
+  std::vector<Token> continuation;
+  if (cache_ != nullptr && run.drafter.wants(speculation::Source::tree))
+    continuation = cache_->continuation(run.keys, static_cast<std::size_t>(most));
   speculation::Drafter::Question question;
   question.tokens = run.keys;
+  question.continuation = continuation;
   question.most = static_cast<std::size_t>(most);
   question.others = static_cast<int>(streams) - 1;
   return run.drafter.next(question, step_ratio_, &shared_ngrams_, 0);

@@ -83,7 +83,7 @@ void Scheduler::prefill_one() {
 
   costmodel::ChunkQuestion question;
   question.prompt_depth = run->fed;
-  question.remaining = run->prompt_tokens - run->fed;
+  question.remaining = run->target - run->fed;
   question.tiles_of_64 = options_.tiles_of_64;
   question.batch_tokens = options_.batch_tokens;
   question.target_ms = options_.target_itl_ms;
@@ -105,13 +105,15 @@ void Scheduler::prefill_one() {
     if (const auto stop = cache_->next_stop(run->prompt); stop && *stop > run->fed)
       end = std::min<std::int64_t>(end, *stop);
   }
-  const bool completes = end == run->prompt_tokens;
+  const bool completes = end == run->target;
+  // After a pre-emption the next token is known already.
+  const bool samples = completes && run->size() == run->target && !run->spec.only_prompt;
   rows_.clear();
   for (std::int64_t at = run->fed; at < end; ++at) {
     rows_.push_back(
         {run->keys[static_cast<std::size_t>(at)], static_cast<std::int32_t>(at), run->slot, false});
   }
-  rows_.back().logits = completes && !run->spec.only_prompt;
+  rows_.back().logits = samples;
 
   {
     const std::lock_guard lock(abort_mutex_);
@@ -131,7 +133,7 @@ void Scheduler::prefill_one() {
     case llama::DecodeCode::aborted:
       // Completed micro-batches remain; the cancel that caused this follows. A run that was not meant goes on
       // from there.
-      run->fed = std::clamp<std::int64_t>(decoder_.position_max(run->slot) + 1, 0, run->prompt_tokens - 1);
+      run->fed = std::clamp<std::int64_t>(decoder_.position_max(run->slot) + 1, 0, run->target - 1);
       if (!decoder_.remove(run->slot, static_cast<std::int32_t>(run->fed), -1)) {
         decoder_.remove(run->slot, -1, -1);
         run->fed = 0;
@@ -154,12 +156,13 @@ void Scheduler::prefill_one() {
   }
   run->fed = end;
   if (cache_ != nullptr && !completes) cache_->predict(run->prompt, predicted_time(*run), clock_.now());
-  sink_.on_prefill(run->spec.id, run->fed, run->prompt_tokens);
+  if (run->fed <= run->prompt_tokens) sink_.on_prefill(run->spec.id, run->fed, run->prompt_tokens);
   if (!completes) return;
   if (run->spec.only_prompt) {
     run->first_token = clock_.now();
     return conclude(*run, Verdict::stop);
   }
+  if (!samples) return;
   Emission emission{.id = run->spec.id, .text = {}, .tokens = 0, .logprobs = {}};
   const Verdict verdict = take_token(*run, static_cast<int>(rows_.size()) - 1, emission);
   flush(*run, verdict, emission);
@@ -236,8 +239,8 @@ void Scheduler::request_abort(RunId id) {
   if (id != 0 && prefilling_ == id) abort_.store(true);
 }
 
-// Order among waiting prompts: who starves, then the lane, then the longest reused head (its cells are warm),
-// then arrival.
+// Order among waiting prompts: who starves, then the lane, then who gave its slot away, then the longest
+// reused head (its cells are warm), then arrival.
 bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
   // Batch work waits until there is no other, however long that takes.
   const auto starves = [now](const Run& run) {
@@ -246,6 +249,7 @@ bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
   const bool a_starves = starves(a), b_starves = starves(b);
   if (a_starves != b_starves) return a_starves;
   if (!a_starves && a.spec.lane != b.spec.lane) return a.spec.lane < b.spec.lane;
+  if (!a_starves && a.preemptions != b.preemptions) return a.preemptions > b.preemptions;
   if (!a_starves && a.cached != b.cached) return a.cached > b.cached;
   return a.order < b.order;
 }

@@ -46,7 +46,7 @@ struct Options {
   bool recurrent = false;    // memory that cannot be cut at any token
   bool tiles_of_64 = false;  // flash attention on a CPU
   double target_itl_ms = 115;
-  bool reuse = true;  // false: every prompt is computed whole (diagnoses)
+  bool reuse = true;             // false: every prompt is computed whole (diagnoses)
   bool speculation = true;       // drafts are checked where it pays
   std::int64_t max_outputs = 1;  // rows with logits in one call; at least `slots`
 };
@@ -185,6 +185,7 @@ class Scheduler {
                                               MonotonicTime now) const;
   std::uint32_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
   void occupy(Run& run, int index, std::uint32_t keep, const kvcache::Resume* offer, MonotonicTime now);
+  void preempt_for(const Run& waiting, MonotonicTime now);
   void leave_to_family(const std::string& session, MonotonicTime now);
   Millis predicted_time(const Run& run) const;
   CachedPrompt cached_prompt(const RunSpec& spec) const;

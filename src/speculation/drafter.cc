@@ -25,7 +25,7 @@ Draft Drafter::next(const Question& question, const StepRatio& ratio, const Shar
   const Proposal proposal = lookup_.propose(question.tokens, most);
   const Source length = proposal.match >= kLongMatch ? Source::long_lookup : Source::short_lookup;
   if (Draft draft = use(length, proposal.tokens); !draft.tokens.empty()) return draft;
-  if (shared != nullptr && !depths_[static_cast<std::size_t>(Source::shared)].off())
+  if (shared != nullptr && wants(Source::shared))
     return use(Source::shared, shared->propose(seed, question.tokens, most));
   return {};
 }

@@ -43,6 +43,8 @@ class Drafter {
   // `shared` may be null.
   Draft next(const Question& question, const StepRatio& ratio, const SharedNgrams* shared,
              std::uint64_t seed);
+  // False while the source rests: looking there would be for nothing.
+  bool wants(Source source) const { return !depths_[static_cast<std::size_t>(source)].off(); }
   // The draft was checked. `ratio`: what the call took in units of one without a draft.
   void checked(const Draft& draft, std::size_t accepted, double ratio);
   // The run went on by so many tokens, with or without a draft.
