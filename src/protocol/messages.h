@@ -50,6 +50,7 @@ struct Load {
   std::string kv_type = "f16";                     // or "q8_0", which needs flash attention
   std::vector<std::string> excluded_buffer_types;  // failed the self-test
   double target_itl_ms = 115;  // spec 40 section 11.12.3; 115 keeps the 99th percentile below 150
+  bool speculation = true;     // drafts are checked where it pays
   bool sandbox = true;
   // Only find out what the load would occupy: the answer is a ready frame with `bytes`, and the worker ends.
   bool dry_run = false;

@@ -86,6 +86,7 @@ Load full_load() {
           "q8_0",
           {"CPU_REPACK", "AMX"},
           129.5,
+          true,
           false,
           true,
           "{{ messages }}",

@@ -221,6 +221,7 @@ void describe(auto& field, like<Load> auto& load) {
   field("kv_type", load.kv_type, up_to(kMaxNameBytes));
   field("excluded_buffer_types", load.excluded_buffer_types, up_to(kMaxShortList));
   field("target_itl_ms", load.target_itl_ms, at_least(0));
+  field("speculation", load.speculation);
   field("sandbox", load.sandbox);
   field("dry_run", load.dry_run);
   field("chat_template_override", load.chat_template_override);

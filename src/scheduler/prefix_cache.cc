@@ -3,6 +3,9 @@
 #include "scheduler/prefix_cache.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "speculation/lookup.h"
 
 namespace gezel::scheduler {
 
@@ -204,6 +207,32 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
   }
   if (prompt.held != kNoNode) tree_.release(std::exchange(prompt.held, kNoNode));
   if (tree_.size() > kManyNodes) tree_.merge();
+}
+
+void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> tokens,
+                       std::span<const Token> all, MonotonicTime now) {
+  changed_ = !flight_.ended(prompt.id).empty() || changed_;
+  flight_.forget(prompt.id);
+  const auto size = static_cast<std::uint32_t>(tokens.size());
+  const Class cls = size <= prompt.keys.size() ? Class::user : Class::tail;
+  prompt.keys = kvcache::token_keys(all);
+  prompt.parked = true;
+  if (const NodeId node = tree_.commit(options_.domain, prompt.keys, size, cls, slot, now); node != kNoNode) {
+    tips_[static_cast<std::size_t>(slot)] = node;
+    tree_.acquire(node);
+    if (const NodeId before = std::exchange(prompt.held, node); before != kNoNode) tree_.release(before);
+  }
+  save(slot, true);
+}
+
+std::vector<Token> PrefixCache::continuation(std::span<const Token> tokens, std::size_t limit) const {
+  std::vector<Token> out;
+  for (const kvcache::Key key : tree_.continuation(options_.domain, kvcache::token_keys(tokens),
+                                                   std::min(limit, speculation::kMaxDraft))) {
+    if (key > static_cast<kvcache::Key>(std::numeric_limits<Token>::max())) break;  // a picture
+    out.push_back(static_cast<Token>(key));
+  }
+  return out;
 }
 
 bool PrefixCache::tend(MonotonicTime now) {

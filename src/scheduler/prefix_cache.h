@@ -73,6 +73,7 @@ struct CachedPrompt {
   std::optional<MonotonicTime> fetch_until;  // then it goes on without them
   bool disk_given_up = false;
   CachedTiers tiers;
+  bool parked = false;  // its rows are brought back, which is no hit
 };
 
 struct CacheStatistics {
@@ -92,6 +93,8 @@ class PrefixCache {
   // images do not parse and are kept whole.
   void open(std::optional<kvcache::ImageLayout> layout, std::uint32_t streams);
   bool is_open() const { return open_; }
+  // Can a run's rows be put aside and brought back?
+  bool can_park() const { return moves(); }
   bool is_indexed() const { return indexed_; }  // what is on disk is known
   kvcache::Mode mode() const { return options_.mode; }
 
@@ -126,8 +129,16 @@ class PrefixCache {
     flight_.predict(prompt.id, predicted, now);
   }
   void prefilled(std::uint64_t tokens, double seconds) { rates_.observe_prefill(tokens, seconds); }
+  // The run gives its slot away and comes back: what the slot holds, `tokens`, is exported under a reference
+  // that the run keeps, and the slot is cleared. `all`: its tokens so far, of which the last are not computed
+  // yet.
+  void park(CachedPrompt& prompt, int slot, std::span<const Token> tokens, std::span<const Token> all,
+            MonotonicTime now);
   // `slot` < 0: it never had one. `tokens`: what its slot holds now.
   void finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now);
+
+  // What followed these tokens in an earlier run, as far as it is known.
+  std::vector<Token> continuation(std::span<const Token> tokens, std::size_t limit) const;
 
   // --- now and then
   // Takes what the disk has done, gives it more, keeps the budgets. True: runs that wait may go on.

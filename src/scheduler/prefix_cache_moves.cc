@@ -164,10 +164,12 @@ bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, in
   ++counts_.imports;
   rates_.observe_load(Tier::host, size, std::chrono::duration<double>(clock_.now() - began).count());
   tree_.acquire(resume.node);
-  prompt.held = resume.node;
-  tree_.touch(resume.node, now, true);
+  if (const NodeId before = std::exchange(prompt.held, resume.node); before != kNoNode) tree_.release(before);
+  tree_.touch(resume.node, now, !prompt.parked);
   set_tip(slot, node_within(prompt.keys, resume.tokens));
   write_due_ = true;
+
+  if (std::exchange(prompt.parked, false)) return true;
 
   const std::int64_t all = resume.tokens;
   CachedTiers& tiers = prompt.tiers;

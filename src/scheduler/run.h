@@ -19,6 +19,7 @@ struct Scheduler::Run {
       : spec(std::move(s)),
         keys(spec.prompt),
         prompt_tokens(static_cast<std::int64_t>(keys.size())),
+        target(prompt_tokens),
         stops(spec.stop) {}
 
   RunSpec spec;
@@ -30,17 +31,22 @@ struct Scheduler::Run {
   std::int64_t sampled = 0;
   std::uint64_t order = 0;  // of arrival
   int slot = -1;            // -1: waiting for one
+  // So many keys are fed before a token is sampled: the prompt, and after a pre-emption what had been fed.
+  std::int64_t target = 0;
+  int preemptions = 0;
+  bool parked = false;  // gave its slot to another run and waits for one again
   bool paused = false;
   std::int64_t reported_ahead = -1;
   MonotonicTime arrived{}, slot_granted{}, first_token{};
   Utf8Assembler assembler;
   turn::StopStrings stops;
+  speculation::Drafter drafter;
   bool stop_string = false;  // one was found
   std::string trouble;       // why its steering failed
 
   std::int64_t size() const { return static_cast<std::int64_t>(keys.size()); }
-  bool prefilling() const { return slot >= 0 && fed < prompt_tokens; }
-  bool decoding() const { return slot >= 0 && fed >= prompt_tokens; }
+  bool prefilling() const { return slot >= 0 && fed < target; }
+  bool decoding() const { return slot >= 0 && fed >= target; }
 };
 
 }  // namespace gezel::scheduler

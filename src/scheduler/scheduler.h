@@ -28,6 +28,7 @@
 #include "scheduler/decoder.h"
 #include "scheduler/prefix_cache.h"
 #include "scheduler/steering.h"
+#include "speculation/drafter.h"
 
 namespace gezel::scheduler {
 
@@ -45,8 +46,10 @@ struct Options {
   bool recurrent = false;    // memory that cannot be cut at any token
   bool tiles_of_64 = false;  // flash attention on a CPU
   double target_itl_ms = 115;
-  costmodel::CostModel costs;  // what is known of the times of steps before the first one
-  bool reuse = true;  // false: every prompt is computed whole (diagnoses)
+  costmodel::CostModel costs;    // what is known of the times of steps before the first one
+  bool reuse = true;             // false: every prompt is computed whole (diagnoses)
+  bool speculation = true;       // drafts are checked where it pays
+  std::int64_t max_outputs = 1;  // rows with logits in one call; at least `slots`
 };
 
 struct RunSpec {
@@ -86,6 +89,8 @@ struct RunResult {
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
   CachedTiers cached;                      // adds up to cached_tokens
   double prompt_ms = 0, predicted_ms = 0;  // slot to first token; first token to last
+  // Guessed and checked; those that agreed are completion tokens like any other.
+  std::uint64_t drafted_tokens = 0, accepted_tokens = 0;
   SteeringReport steering;
 };
 
@@ -183,17 +188,22 @@ class Scheduler {
                                               MonotonicTime now) const;
   std::uint32_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
   void occupy(Run& run, int index, std::uint32_t keep, const kvcache::Resume* offer, MonotonicTime now);
+  void preempt_for(const Run& waiting, MonotonicTime now);
   void leave_to_family(const std::string& session, MonotonicTime now);
   Millis predicted_time(const Run& run) const;
   CachedPrompt cached_prompt(const RunSpec& spec) const;
   std::vector<Run*> waiting_runs(MonotonicTime now) const;
+  struct Stream;
   void decode_streams();
   bool decode_rows_of(const std::vector<Run*>& runs);
+  speculation::Draft draft_for(Run& run, std::size_t streams, std::int64_t depth, std::int64_t room);
   void prefill_one();
   Run* next_prompt();
   enum class Verdict { goes_on, stop, length, broken, off_course };
+  Verdict advance(const Stream& stream, double ratio, int runs, std::vector<Emission>& emissions);
   // Samples the run's next token from a row of the last call, and adds those that must follow it.
-  Verdict take_token(Run& run, int row, std::vector<Emission>& emissions);
+  Verdict take_token(Run& run, int row, Emission& emission);
+  void flush(Run& run, Verdict verdict, Emission& emission);
   // Nothing when the run's steering failed.
   std::optional<sampling::Sampled> sample(Run& run, std::span<const float> logits);
   // Makes a token part of the run and of what is emitted.
@@ -215,6 +225,8 @@ class Scheduler {
   PrefixCache* cache_;
   costmodel::CostModel costs_;
   double pace_ = 0;
+  speculation::StepRatio step_ratio_;
+  speculation::SharedNgrams shared_ngrams_;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Run>> runs_;  // in order of arrival
   std::vector<llama::Row> rows_;            // of the call being built, reused

@@ -63,7 +63,10 @@ bool Scheduler::try_assign(Run& run, MonotonicTime now) {
     if (!continues && cache_->fetch(run.prompt, offer, now)) return true;
     if (offer.needs_disk()) offer = cache_->offer(run.prompt);  // it does without
   }
-  if (choice.slot < 0) return false;
+  if (choice.slot < 0) {
+    preempt_for(run, now);
+    return false;
+  }
   if (continues) {
     occupy(run, choice.slot, choice.keep, nullptr, now);
     return true;
@@ -107,6 +110,7 @@ void Scheduler::occupy(Run& run, int index, std::uint32_t keep, const kvcache::R
                        MonotonicTime now) {
   Slot& slot = slots_[static_cast<std::size_t>(index)];
   const auto held = static_cast<std::uint32_t>(slot.tokens.size());
+  const CachedTiers tiers = run.prompt.tiers;
   const auto clear = [&] {
     decoder_.remove(index, -1, -1);
     keep = 0;
@@ -137,7 +141,15 @@ void Scheduler::occupy(Run& run, int index, std::uint32_t keep, const kvcache::R
   slot.run = &run;
   slot.session = run.spec.session;
   run.slot = index;
-  run.fed = run.cached = keep;
+  run.fed = keep;
+  if (std::exchange(run.parked, false)) {
+    // What it was told of its prompt when it began still holds.
+    run.prompt.tiers = tiers;
+    if (run.fed < run.prompt_tokens && cache_ != nullptr)
+      cache_->begin(run.prompt, keep, predicted_time(run), now);
+    return;
+  }
+  run.cached = keep;
   run.slot_granted = clock_.now();
   prompt_tokens_ += static_cast<std::uint64_t>(run.prompt_tokens);
   cached_tokens_ += static_cast<std::uint64_t>(run.cached);
@@ -147,8 +159,8 @@ void Scheduler::occupy(Run& run, int index, std::uint32_t keep, const kvcache::R
 
 // How long the rest of its prompt will take, with what else is to be computed meanwhile.
 Millis Scheduler::predicted_time(const Run& run) const {
-  const double tokens = static_cast<double>(run.prompt_tokens - run.fed);
-  double ms = costs_.knows_prefill() ? costs_.prefill_ms(run.prompt_tokens - run.fed, run.fed) : tokens;
+  const double tokens = static_cast<double>(run.target - run.fed);
+  double ms = costs_.knows_prefill() ? costs_.prefill_ms(run.target - run.fed, run.fed) : tokens;
   int prompts = 0, streams = 0;
   for (const auto& other : runs_) {
     prompts += other->prefilling() ? 1 : 0;

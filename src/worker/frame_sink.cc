@@ -45,6 +45,8 @@ void FrameSink::on_done(const scheduler::RunResult& result) {
   done.prompt_ms = result.prompt_ms;
   done.predicted_n = result.completion_tokens;
   done.predicted_ms = result.predicted_ms;
+  done.draft_n = static_cast<std::int64_t>(result.drafted_tokens);
+  done.draft_n_accepted = static_cast<std::int64_t>(result.accepted_tokens);
   done.reasoning_tokens = result.steering.reasoning_tokens;
   done.repetition = result.steering.repetition;
   done.cached = {result.cached.slot, result.cached.host, result.cached.disk, result.cached.coalesced};

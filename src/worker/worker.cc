@@ -337,6 +337,8 @@ int run_worker(int fd) {
     else
       options.costs.observe_prefill(step.tokens, step.depth, step.ms);
   }
+  options.speculation = load->speculation;
+  options.max_outputs = loaded->context->max_outputs();
   TokenMemory memory(vocab);
   FrameSink sink(outbox, vocab, memory, decode_steps);
   const OutputText output(vocab);
