@@ -35,6 +35,13 @@ DEFINITIONS_PER_DOCUMENT = 6
 PART_BYTES = 200_000  # a definition brings all its siblings along
 ANSWER_SECONDS = 900  # an answer that takes longer is a hang; pausing the run must not look like one
 JUDGED_DRAFTS = re.compile(r"draft-0?[467]\b")
+# The judge's own pattern knows no "-" in a scheme and wants something behind it; this is RFC 3986, appendix A.
+PCHAR = r"(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:"
+                 rf"(?://(?:{PCHAR}*@)?(?:\[[0-9A-Fa-f:.v]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9A-Fa-f]{{2}})*)(?::[0-9]*)?(?:/{PCHAR}*)*"
+                 rf"|/(?:{PCHAR}+(?:/{PCHAR}*)*)?|{PCHAR}+(?:/{PCHAR}*)*|)"
+                 rf"(?:\?(?:{PCHAR}|[/?])*)?(?:#(?:{PCHAR}|[/?])*)?", re.ASCII)
+FORMATS = {"uri": lambda text: URI.fullmatch(text) is not None}
 
 
 class Schema:
@@ -51,7 +58,7 @@ class Schema:
                 try:
                     # The judge reads no network: a reference out of the document is refused by both sides.
                     self.judge = fastjsonschema.compile(self.value, handlers={"http": no_network, "https": no_network},
-                                                        use_default=False)
+                                                        formats=FORMATS, use_default=False)
                 except Exception as error:  # whatever is wrong with the judge, it is not the answer
                     self.no_judge = f"{type(error).__name__}: {error}"[:200]
         if self.judge is None:
@@ -173,7 +180,7 @@ class Run:
         self.began = time.monotonic()
         if options.results.exists():
             for line in options.results.read_text().splitlines():
-                self.count(json.loads(line))
+                self.count(self.judged_again(json.loads(line)))
         self.asked = self.generations
         self.at_start = self.generations
         self.results = open(options.results, "a", buffering=1)
@@ -181,6 +188,14 @@ class Run:
     @property
     def generations(self):
         return sum(count for outcome, count in self.outcomes.items() if outcome != "refused")
+
+    def judged_again(self, result):
+        """What an earlier run called wrong, as the judge of this one sees it."""
+        schema = self.schemas[result["job"] % len(self.schemas)]
+        if result["outcome"] == "invalid" and schema.name == result["schema"]:
+            satisfied, result["why"] = schema.verdict(result["text"])
+            result["outcome"] = {True: "valid", False: "invalid", None: "unjudged"}[satisfied]
+        return result
 
     def count(self, result):
         self.done.add(result["job"])
