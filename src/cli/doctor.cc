@@ -95,6 +95,18 @@ Findings judge_features(const std::vector<std::string>& engine_words, const syst
   return out;
 }
 
+// What closes each gap that sandbox_status() names, in its order.
+std::string sandbox_remedy(const system::KernelFacts& kernel) {
+  std::vector<std::string_view> remedies;
+  if (kernel.landlock_abi < 1)
+    remedies.emplace_back(
+        "add landlock to the lsm= option of the kernel's command line, for example "
+        "lsm=landlock,lockdown,yama,integrity,apparmor, and restart the machine");
+  if (!kernel.seccomp) remedies.emplace_back("use a kernel with CONFIG_SECCOMP_FILTER=y");
+  return fmt::format("{}; in a container, let its profile allow these system calls",
+                     fmt::join(remedies, "; "));
+}
+
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
@@ -162,11 +174,7 @@ Findings judge_sandbox(const system::KernelFacts& kernel) {
                          kernel.landlock_abi, kernel_text),
              ""}};
   }
-  return {{"sandbox", "workers", Verdict::warning, status + kernel_text,
-           kernel.landlock_abi < 1
-               ? "add landlock to the lsm= option of the kernel's command line, for example "
-                 "lsm=landlock,lockdown,yama,integrity,apparmor, and restart the machine"
-               : "use a kernel with CONFIG_SECCOMP_FILTER=y"}};
+  return {{"sandbox", "workers", Verdict::warning, status + kernel_text, sandbox_remedy(kernel)}};
 }
 
 Findings judge_engine(const json::object& version, std::string_view our_version,

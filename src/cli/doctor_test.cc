@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 MachineFacts machine() {
   return {.cpu = {.online = 8,
@@ -100,7 +101,12 @@ TEST(Doctor, AMissingSandboxIsAWarningWithTheBootOption) {
   EXPECT_EQ(judge_sandbox(machine().kernel).front().verdict, Verdict::good);
   const Findings findings = judge_sandbox({.release = "5.10", .landlock_abi = 0, .seccomp = true});
   EXPECT_EQ(findings.front().verdict, Verdict::warning);
-  EXPECT_THAT(findings.front().remedy, HasSubstr("lsm=landlock"));
+  EXPECT_THAT(findings.front().remedy, AllOf(HasSubstr("lsm=landlock"), Not(HasSubstr("SECCOMP"))));
+}
+
+TEST(Doctor, EveryGapOfTheSandboxHasItsRemedy) {
+  const auto remedy = judge_sandbox({.release = "5.10", .landlock_abi = 0, .seccomp = false}).front().remedy;
+  EXPECT_THAT(remedy, AllOf(HasSubstr("lsm=landlock"), HasSubstr("CONFIG_SECCOMP_FILTER=y")));
 }
 
 TEST(Doctor, SteppingBackForOtherProgramsIsANoteWithItsReason) {
