@@ -103,7 +103,7 @@ def row(options, service, protocol, model, context, slots, kv_type):
     words = "word " * (context - 60)
     for slot in range(slots):
         message = {"role": "user", "content": [{"kind": "text", "text": words}]}
-        worker.send("generate", {"id": slot + 1, "request": {"messages": [message], "max_tokens": 16}})
+        worker.send("generate", {"id": slot + 1, "request": {"messages": [message], "max_output_tokens": 16}})
     for _ in range(slots):
         kind, body = worker.wait_for("done")
         if kind != FRAMES["done"]:
