@@ -154,6 +154,37 @@ TEST(Launch, ThePartsAddUpToTheReservation) {
                                     gib(1));
 }
 
+TEST(Launch, ComputedPromptsGetAQuarterOfWhatIsLeftOver) {
+  LaunchInput input = launch(plain_host(64), gib(4));
+  const MemoryPlan without = plan_launch(input);
+  input.settings.spare_cache = gib(1);
+  const MemoryPlan with = plan_launch(input);
+  EXPECT_EQ(with.bytes.cache, gib(1));
+  EXPECT_EQ(with.slots, without.slots);
+  EXPECT_EQ(with.context, without.context);
+  EXPECT_EQ(with.bytes.kv, without.bytes.kv);
+  input.settings.spare_cache = gib(1000);
+  const MemoryPlan most = plan_launch(input);
+  EXPECT_GT(most.bytes.cache, 0u);
+  EXPECT_LE(4 * most.bytes.cache, most.inputs.budget - without.bytes.total());
+  EXPECT_EQ(most.context, without.context);
+}
+
+TEST(Launch, ComputedPromptsGetNothingThatIsNotFree) {
+  LaunchInput input = launch(plain_host(64), gib(4));
+  input.settings.spare_cache = gib(4);
+  input.machine.free_ram = plan_launch(input).bytes.total();
+  EXPECT_LE(plan_launch(input).bytes.total(), *input.machine.free_ram);
+}
+
+// Spec 40, case 1.
+TEST(Budget, ComputedPromptsHaveMemoryByTheMachines) {
+  EXPECT_EQ(default_prompt_cache(gib(15.9)), gib(2));
+  EXPECT_EQ(default_prompt_cache(gib(16)), gib(4));
+  EXPECT_EQ(default_prompt_cache(gib(32)), gib(8));
+  EXPECT_EQ(default_prompt_cache(gib(64)), gib(16));
+}
+
 TEST(Launch, ADryRunReplacesTheEstimates) {
   LaunchInput input = launch(plain_host(64), gib(4));
   input.settings.slots = 2;

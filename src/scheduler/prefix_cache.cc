@@ -68,12 +68,16 @@ bool PrefixCache::must_wait(CachedPrompt& prompt, std::uint32_t have, MonotonicT
 
 bool PrefixCache::fetch(CachedPrompt& prompt, const kvcache::Resume& resume, MonotonicTime now) {
   if (io_ == nullptr || !open_ || prompt.disk_given_up) return false;
+  const auto give_up = [&] {
+    prompt.disk_given_up = true;
+    prompt.fetch_until.reset();
+    return false;
+  };
   if (!indexed_) {
     const auto most = std::min(kIndexWait, milliseconds(rates_.prefill_ms(prompt.keys.size())));
     prompt.fetch_until = prompt.arrived + most;
     if (now < *prompt.fetch_until) return true;
-    prompt.disk_given_up = true;
-    return false;
+    return give_up();
   }
   if (!resume.needs_disk()) {
     prompt.fetch_until.reset();
@@ -108,8 +112,7 @@ bool PrefixCache::fetch(CachedPrompt& prompt, const kvcache::Resume& resume, Mon
         std::max<std::int64_t>(prompt.disk_tokens, keeps_rows(options_.mode) ? tokens : resume.tokens);
     return true;
   }
-  prompt.disk_given_up = true;
-  return false;
+  return give_up();
 }
 
 void PrefixCache::set_tip(int slot, NodeId node) {

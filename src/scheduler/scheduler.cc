@@ -234,6 +234,7 @@ void Scheduler::clear_idle(std::span<const int> slots) {
     Slot& slot = slots_[static_cast<std::size_t>(index)];
     if (slot.run != nullptr) continue;
     decoder_.remove(index, -1, -1);
+    if (cache_ != nullptr) cache_->dropped(index);
     slot.tokens.clear();
     sink_.on_slot(index, {});
   }

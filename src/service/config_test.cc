@@ -88,5 +88,27 @@ TEST(Config, AFolderThatIsNamedTwiceIsLookedAtOnce) {
   EXPECT_THAT(join_model_dirs({"/b/"}, {"/a", "/b", "/a/."}), ElementsAre("/b", "/a"));
 }
 
+TEST(Config, ReadsHowMuchComputedPromptsMayTake) {
+  const auto file = parse_config(
+      R"({"cacheBudgetMb":{"mlx":1,"embedded":512},"embeddedDiskCache":false,"embeddedDiskCacheBudgetMb":0})");
+  EXPECT_TRUE(file.problems.empty());
+  EXPECT_EQ(file.config.prompt_cache.memory, 512 * kMiB);
+  EXPECT_EQ(file.config.prompt_cache.disk, false);
+  EXPECT_EQ(file.config.prompt_cache.disk_all, 0u);
+  EXPECT_EQ(parse_config("{}").config.prompt_cache.memory, std::nullopt);
+}
+
+TEST(Config, NamesAWrongBudgetOfComputedPrompts) {
+  for (const auto& [text, pointer] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"cacheBudgetMb":4})", "/cacheBudgetMb"},
+           {R"({"cacheBudgetMb":{"embedded":-1}})", "/cacheBudgetMb/embedded"},
+           {R"({"embeddedDiskCache":"yes"})", "/embeddedDiskCache"},
+           {R"({"embeddedDiskCacheBudgetMb":1.5})", "/embeddedDiskCacheBudgetMb"}}) {
+    const auto file = parse_config(text);
+    ASSERT_EQ(file.problems.size(), 1u) << text;
+    EXPECT_EQ(file.problems[0].pointer, pointer);
+  }
+}
+
 }  // namespace
 }  // namespace gezel::service

@@ -163,8 +163,13 @@ void CacheDesk::pin(const protocol::CacheQuery& query, protocol::CacheReply& rep
 void CacheDesk::drop(const protocol::CacheQuery& query, protocol::CacheReply& reply) {
   kvcache::Tree::Dropped dropped;
   if (query.node != kvcache::kNoNode) {
-    if (cache_->tree().find(query.node) == nullptr)
+    const kvcache::Node* node = cache_->tree().find(query.node);
+    if (node == nullptr)
       return refuse(reply, "cache-node-unknown", "The cache has no such node (any more).");
+    // What only slots have goes with them.
+    const auto before = cache_->tree().size();
+    scheduler_.clear_idle(std::vector<int>(node->slots));
+    reply.count = static_cast<std::int64_t>(before - cache_->tree().size());
     dropped = cache_->drop(query.node);
   } else {
     dropped = cache_->drop_session(query.session);

@@ -4,143 +4,191 @@ import concurrent.futures
 import json
 import os
 import signal
+import typing
 
 import pytest
 
 from conftest import GEMMA3, SMOLLM2, wait_until
+from tiny_model import family_template, write_tiny_model
 
+TINY = "tiny"
 # Of several hundred tokens, in words of their own.
 SYSTEM = " ".join(f"Rule {n}: when somebody asks about topic number {n * 37 % 101}, say what part {n * 11 % 29} has to "
                   f"do with it." for n in range(40))
 
 
-def ask(daemon, question, model=SMOLLM2, system=SYSTEM, tokens=12, headers=None, **fields):
-    body = {"model": model, "temperature": 0, "max_tokens": tokens, **fields,
-            "messages": [{"role": "system", "content": system}, {"role": "user", "content": question}]}
-    status, _, raw = daemon.request("POST", "/v1/chat/completions", body, headers=headers)
+class Reply(typing.NamedTuple):
+    text: str
+    tokens: int  # of the prompt
+    cached: int
+
+
+def ask(daemon, question="", model=TINY, system=SYSTEM, tokens=12, messages=None):
+    """What is sampled depends on all that the model computed, and on nothing else."""
+    body = {"model": model, "temperature": 1, "seed": 5, "max_tokens": tokens, "chat_template_kwargs":
+            {"enable_thinking": False}, "messages": messages or
+            [{"role": "system", "content": system}, {"role": "user", "content": question}]}
+    status, _, raw = daemon.request("POST", "/v1/chat/completions", body, timeout=300)
     assert status == 200, raw
     reply = json.loads(raw)
     usage = reply["usage"]
-    return reply["choices"][0]["message"]["content"], usage["prompt_tokens"], \
-        usage["prompt_tokens_details"]["cached_tokens"]
+    return Reply(reply["choices"][0]["message"]["content"], usage["prompt_tokens"],
+                 usage["prompt_tokens_details"]["cached_tokens"])
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """A model that computes hundreds of tokens at once, so that the tests are about what is not computed."""
+    return write_tiny_model(tmp_path_factory.mktemp("models") / "tiny.gguf", family_template("Qwen-Qwen3-0.6B"))
+
+
+@pytest.fixture
+def make(make_daemon, tiny):
+    """A daemon with models; TINY is one."""
+
+    def made(*models, flags=(), variables=None):
+        daemon = make_daemon(*(model for model in models if model != TINY), flags=flags, start=False)
+        if TINY in models:
+            imported = daemon.cli("import", tiny, "--id", TINY)
+            assert imported.returncode == 0, imported.stderr
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (variables or {}).items():
+                patch.setenv(name, value)
+            daemon.start()
+        return daemon
+
+    return made
 
 
 def records(daemon):
     return sorted((daemon.home / "engines/embedded/kv").rglob("*.gkv"))
 
 
-@pytest.fixture
-def cold_answers(make_daemon):
-    """What the models answer when every prompt is computed whole."""
-
-    def answers(model, *questions):
-        daemon = make_daemon(model, start=False)
-        os.environ["GEZEL_KV_MODE"] = "none"
-        try:
-            daemon.start()
-        finally:
-            del os.environ["GEZEL_KV_MODE"]
-        out = [ask(daemon, question, model) for question in questions]
-        assert all(cached == 0 for _, _, cached in out)
-        return [text for text, _, _ in out]
-
-    return answers
+QUESTIONS = ["What is topic 12 about? Tell me all that you know of it, and why it is so.",
+             "Name three rivers of Europe, and for each of them a town that lies there.",
+             "Who are you, who made you, and what would you like to be asked by people?"]
 
 
-@pytest.mark.parametrize("model", [SMOLLM2, GEMMA3])
-def test_conversations_with_the_same_system_text_compute_it_once(make_daemon, cold_answers, model):
-    questions = ["What is topic 12 about?", "Name three rivers.", "Who are you?"]
-    daemon = make_daemon(model)
-    first, others = ask(daemon, questions[0], model), [ask(daemon, question, model) for question in questions[1:]]
-    assert first[2] == 0
-    for _, tokens, cached in others:
-        assert tokens - 20 <= cached < tokens
-    # Their prompts part behind the system text, so that their common beginning was computed in the same way.
-    assert [first[0]] + [text for text, _, _ in others] == cold_answers(model, *questions)
+def test_conversations_with_the_same_system_text_compute_it_once(make):
+    daemon = make(TINY)
+    replies = [ask(daemon, question) for question in QUESTIONS]
+    assert replies[0].cached == 0
+    for reply in replies[1:]:
+        assert reply.tokens - 40 <= reply.cached < reply.tokens
+    cold = make(TINY, variables={"GEZEL_KV_MODE": "none"})
+    whole = [ask(cold, question) for question in QUESTIONS]
+    assert [reply.cached for reply in whole] == [0, 0, 0]
+    assert [reply.text for reply in replies] == [reply.text for reply in whole]
 
 
-def test_four_at_the_same_moment_compute_the_head_once(make_daemon):
-    daemon = make_daemon(SMOLLM2, flags=["--slots", "4"])
+def test_a_model_with_a_sliding_window_goes_on_at_its_checkpoints(make):
+    daemon = make(GEMMA3)
+    rules = " ".join(SYSTEM.split()[:240])
+    first = ask(daemon, "Say hello. " * 20, GEMMA3, rules, tokens=2)
+    assert first.cached == 0
+    daemon.stop()
+    daemon.start()
+    second = ask(daemon, "Say goodbye. " * 20, GEMMA3, rules, tokens=2)
+    assert 200 < second.cached < second.tokens
+    cache = daemon.stats(GEMMA3)["cache"]
+    assert cache["mode"] == "window"
+    assert cache["cached"]["disk"] == second.cached
+
+
+def test_four_at_the_same_moment_compute_the_head_once(make):
+    daemon = make(TINY, flags=["--slots", "4"])
     ask(daemon, "Hello.", system="Be brief.")  # loads the model
+    long_system = " ".join([SYSTEM] * 4)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        replies = list(pool.map(lambda n: ask(daemon, f"What is topic {n} about?"), range(4)))
-    computed = sorted(tokens - cached for _, tokens, cached in replies)
-    assert computed[:3] == pytest.approx([10] * 3, abs=12)
-    assert computed[3] > 500
-    assert daemon.stats()["cache"]["cached"]["coalesced"] > 1000
+        replies = list(pool.map(lambda n: ask(daemon, f"{n}: {QUESTIONS[n % 3]}", system=long_system), range(4)))
+    computed = sorted(reply.tokens - reply.cached for reply in replies)
+    assert max(computed[:3]) < 60
+    assert computed[3] > 1000
 
 
-@pytest.mark.parametrize("model", [SMOLLM2, GEMMA3])
-def test_a_restart_keeps_what_was_computed(make_daemon, model):
-    daemon = make_daemon(model)
-    text, _, _ = ask(daemon, "What is topic 12 about?", model)
+def test_a_conversation_whose_slot_was_taken_goes_on_where_it_was(make):
+    daemon = make(TINY, flags=["--slots", "1"])
+    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": QUESTIONS[0]}]
+    first = ask(daemon, messages=messages, tokens=60)
+    ask(daemon, QUESTIONS[1], system="Other rules: " + " ".join(reversed(SYSTEM.split())))
+    messages += [{"role": "assistant", "content": first.text}, {"role": "user", "content": QUESTIONS[2]}]
+    second = ask(daemon, messages=messages)
+    assert second.cached >= first.tokens - 16
+    assert daemon.stats(TINY)["cache"]["cached"]["host"] == second.cached
+
+
+def test_a_restart_keeps_what_was_computed(make):
+    daemon = make(TINY)
+    first = ask(daemon, QUESTIONS[0])
     daemon.stop()
     assert records(daemon)
     assert {path.stat().st_mode & 0o777 for path in records(daemon)} == {0o600}
     daemon.start()
-    again, tokens, cached = ask(daemon, "What is topic 12 about?", model)
-    assert cached >= tokens - 20
-    assert again == text
-    assert daemon.stats(model)["cache"]["cached"]["disk"] == cached
+    again = ask(daemon, QUESTIONS[0])
+    assert again.cached == again.tokens - 1
+    assert daemon.stats(TINY)["cache"]["cached"]["disk"] == again.cached
+    other = ask(daemon, QUESTIONS[1])
+    assert other.cached >= other.tokens - 40
+    assert first.tokens == again.tokens
 
 
-def test_another_model_in_between_costs_nothing(make_daemon):
-    daemon = make_daemon(SMOLLM2, GEMMA3)
-    ask(daemon, "What is topic 12 about?")
-    assert daemon.cli("stop", SMOLLM2).returncode == 0
-    ask(daemon, "What is topic 12 about?", GEMMA3)
-    _, tokens, cached = ask(daemon, "What is topic 13 about?")
-    assert cached >= tokens - 20
+def test_another_model_in_between_costs_nothing(make):
+    daemon = make(TINY, SMOLLM2)
+    ask(daemon, QUESTIONS[0])
+    assert daemon.cli("stop", TINY).returncode == 0
+    ask(daemon, "Hi", SMOLLM2, "Be brief.", tokens=1)
+    reply = ask(daemon, QUESTIONS[1])
+    assert reply.cached >= reply.tokens - 40
 
 
-def test_without_the_disk_a_restart_begins_anew(make_daemon):
-    daemon = make_daemon(SMOLLM2, flags=["--no-disk-cache"])
-    ask(daemon, "What is topic 12 about?")
+def test_without_the_disk_a_restart_begins_anew(make):
+    daemon = make(TINY, flags=["--no-disk-cache"])
+    ask(daemon, QUESTIONS[0])
     daemon.stop()
     assert records(daemon) == []
     daemon.start()
-    assert ask(daemon, "What is topic 12 about?")[2] == 0
+    assert ask(daemon, QUESTIONS[0]).cached == 0
 
 
-def test_damaged_files_cost_time_and_no_answer(make_daemon):
-    daemon = make_daemon(SMOLLM2)
-    text, _, _ = ask(daemon, "What is topic 12 about?")
+def test_damaged_files_cost_time_and_no_answer(make):
+    daemon = make(TINY)
+    first = ask(daemon, QUESTIONS[0])
     daemon.stop()
     for path in records(daemon):
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
     daemon.start()
-    again, _, cached = ask(daemon, "What is topic 12 about?")
-    assert again == text
-    assert daemon.stats()["cache"]["corrupt"] >= 1
+    again = ask(daemon, QUESTIONS[0])
+    assert again.text == first.text
+    assert daemon.stats(TINY)["cache"]["corrupt"] >= 1
 
 
-def test_a_killed_worker_leaves_files_that_are_whole(make_daemon):
-    daemon = make_daemon(SMOLLM2)
-    ask(daemon, "What is topic 12 about?")
+def test_a_killed_worker_leaves_files_that_are_whole(make):
+    daemon = make(TINY)
+    ask(daemon, QUESTIONS[0])
     wait_until(lambda: records(daemon), 20, "a record on disk")
-    os.kill(daemon.worker()["pid"], signal.SIGKILL)
-    wait_until(lambda: daemon.worker() is None or daemon.worker()["state"] != "ready", 20, "the worker's end")
-    text, tokens, cached = ask(daemon, "What is topic 14 about?")
-    assert text and cached >= tokens - 20
-    assert daemon.stats()["cache"]["corrupt"] == 0
+    os.kill(daemon.worker("llama-cpp:" + TINY)["pid"], signal.SIGKILL)
+    wait_until(lambda: (daemon.worker("llama-cpp:" + TINY) or {"state": ""})["state"] != "ready", 20, "its end")
+    reply = ask(daemon, QUESTIONS[1])
+    assert reply.cached >= reply.tokens - 40
+    assert daemon.stats(TINY)["cache"]["corrupt"] == 0
 
 
-def test_a_folder_that_cannot_be_written_costs_no_answer(make_daemon):
-    daemon = make_daemon(SMOLLM2)
+def test_a_folder_that_cannot_be_used_costs_no_answer(make):
+    daemon = make(TINY)
     root = daemon.home / "engines/embedded"
     root.mkdir(parents=True, exist_ok=True)
     (root / "kv").write_text("not a folder")
-    first, _, _ = ask(daemon, "What is topic 12 about?")
-    _, tokens, cached = ask(daemon, "What is topic 13 about?")
-    assert first and cached >= tokens - 20
+    assert ask(daemon, QUESTIONS[0]).text
+    reply = ask(daemon, QUESTIONS[1])
+    assert reply.cached >= reply.tokens - 40
 
 
-def test_the_memory_of_computed_prompts_is_reserved(make_daemon):
-    daemon = make_daemon(SMOLLM2)
-    ask(daemon, "What is topic 12 about?")
-    cache = daemon.stats()["cache"]
+def test_the_memory_of_computed_prompts_is_reserved(make):
+    daemon = make(TINY)
+    ask(daemon, QUESTIONS[0])
+    cache = daemon.stats(TINY)["cache"]
     status, _, raw = daemon.request("GET", "/v1/memory")
     assert status == 200, raw
     (reservation,) = json.loads(raw)["reservations"]
