@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <span>
 
+#include "api/cache_headers.h"
 #include "api/chat.h"
 #include "api/chat_constraints.h"
 #include "api/chat_turn.h"
@@ -57,6 +58,7 @@ class Answer {
         stream_(request.stream),
         progress_(request.return_progress),
         logprobs_(request.generate.logprobs),
+        debug_(request.generate.prefix_snippets),
         caller_(request.caller),
         turn_(request, std::move(warnings), call.services.entropy) {
     head_.id = "chatcmpl-" + new_uuid(call.services.entropy);
@@ -99,6 +101,10 @@ class Answer {
                       {"cached_tokens", std::to_string(usage_.cached_tokens)},
                       {"completion_tokens", std::to_string(usage_.completion_tokens)},
                       {"ms", std::to_string(ms)}});
+    // Numbers only: the text is its owner's.
+    if (prefix_break_)
+      log_info("prefix break",
+               {{"request_id", call.request_id}, {"at", api::prefix_break_header(*prefix_break_)}});
   }
 
  private:
@@ -132,6 +138,7 @@ class Answer {
   asio::awaitable<void> on_event(const engine::Event& event) {
     if (const auto* started = std::get_if<engine::Started>(&event)) {
       cached_tokens_ = started->cached_tokens;
+      prefix_break_ = started->prefix_break;
       started_at_ = steady_clock::now();
       waits_.reset();
       turn_.start(*started);
@@ -199,7 +206,9 @@ class Answer {
 
   asio::awaitable<void> on_done(const engine::Done& done) {
     usage_ = done.usage;
-    const api::ChatTurn::Finished finished = turn_.finish(done);
+    if (done.prefix_break) prefix_break_ = done.prefix_break;
+    api::ChatTurn::Finished finished = turn_.finish(done);
+    finished.message.show_prefix_break = debug_;
     if (finished.error) {
       co_await fail(*finished.error);
       co_return;
@@ -210,8 +219,8 @@ class Answer {
     outcome_ = calls ? "tool_calls" : done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
-      co_await call_.reply(200,
-                           api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
+      co_await call_.reply(200, api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done),
+                           break_header());
       co_return;
     }
     if (!committed_) co_await commit();
@@ -223,11 +232,19 @@ class Answer {
     co_await call_.response.end_stream();
   }
 
+  // Only where it is known by now.
+  api::Headers break_header() const {
+    if (!prefix_break_) return {};
+    return {{"x-gezel-prefix-break", api::prefix_break_header(*prefix_break_)}};
+  }
+
   asio::awaitable<void> commit() {
     committed_ = true;
-    const bool open = co_await call_.response.start_stream(
-        200,
+    api::Headers headers = break_header();
+    headers.insert(
+        headers.end(),
         {{"content-type", "text/event-stream"}, {"cache-control", "no-cache"}, {"x-accel-buffering", "no"}});
+    const bool open = co_await call_.response.start_stream(200, std::move(headers));
     if (!open) co_return;
     co_await write(frames_->opener());
     if (progress_ && waits_ && !finished_) co_await write(frames_->queued(*waits_));
@@ -251,7 +268,7 @@ class Answer {
   Call& call_;
   const ChatTimings& timings_;
   std::shared_ptr<Feed> feed_;
-  const bool stream_, progress_, logprobs_;
+  const bool stream_, progress_, logprobs_, debug_;
   const std::string caller_;
   api::ChatReplyHead head_;
   std::optional<api::ChatFrames> frames_;
@@ -259,6 +276,7 @@ class Answer {
   Deadline last_write_ = begin_, started_at_ = begin_;
   bool committed_ = false, finished_ = false;
   std::int64_t cached_tokens_ = 0;
+  std::optional<engine::PrefixBreak> prefix_break_;
   std::optional<engine::Progress> waits_;  // what it waits for, while it does
   std::vector<engine::TokenLogprob> all_logprobs_;
   api::ChatTurn turn_;
@@ -276,6 +294,11 @@ asio::awaitable<void> chat_completions(Call& call) {
   }
   if (auto terms = api::read_queue_headers(call.request.headers, request->generate); !terms) {
     co_await call.fail(terms.error());
+    co_return;
+  }
+  if (auto hints = api::read_cache_headers(call.request.headers, call.caller.app_id, request->generate);
+      !hints) {
+    co_await call.fail(hints.error());
     co_return;
   }
   api::ApiResult<std::vector<std::string>> warnings;

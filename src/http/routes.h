@@ -67,6 +67,12 @@ asio::awaitable<void> memory(Call& call);
 asio::awaitable<void> memory_plan(Call& call);
 asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
+asio::awaitable<void> cache_nodes(Call& call);
+asio::awaitable<void> cache_node(Call& call);
+asio::awaitable<void> cache_stats(Call& call);
+asio::awaitable<void> evict_session(Call& call);
+asio::awaitable<void> clear_cache(Call& call);
+asio::awaitable<void> change_cache(Call& call);  // the last word of the path says how
 asio::awaitable<void> stop_model(Call& call);
 asio::awaitable<void> describe_default(Call& call);
 asio::awaitable<void> pin_default(Call& call);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/install_test_support.h"
 #include "models/test_home.h"
@@ -31,6 +32,9 @@ struct FakeState {
   std::optional<capacity::MemoryPlan> plan;  // unset: it plans no memory
   std::optional<engine::EngineError> refuses;
   std::optional<std::string> stats;
+  engine::CacheReply cached;
+  engine::CacheUse use;
+  std::vector<engine::CacheQuery> cache_asked;
   prompt::GenerateRequest last;
 };
 
@@ -38,7 +42,11 @@ class FakeEngine final : public engine::Engine {
  public:
   explicit FakeEngine(std::shared_ptr<FakeState> state) : state_(std::move(state)) {}
   engine::Status status() const override { return state_->status; }
-  asio::awaitable<engine::EngineResult<>> ensure_ready() override { co_return engine::EngineResult<>{}; }
+  asio::awaitable<engine::EngineResult<>> ensure_ready() override {
+    if (state_->refuses) co_return std::unexpected(*state_->refuses);
+    state_->status.state = engine::State::ready;
+    co_return engine::EngineResult<>{};
+  }
   asio::awaitable<engine::EngineResult<std::unique_ptr<engine::Generation>>> generate(
       prompt::GenerateRequest request) override {
     if (state_->refuses) co_return std::unexpected(*state_->refuses);
@@ -61,6 +69,11 @@ class FakeEngine final : public engine::Engine {
     co_return std::unexpected(engine::make_error("unsupported-feature", "no plans here"));
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override { co_return state_->stats; }
+  std::optional<engine::CacheUse> cache_use() const override { return state_->use; }
+  asio::awaitable<engine::EngineResult<engine::CacheReply>> cache(engine::CacheQuery query) override {
+    state_->cache_asked.push_back(std::move(query));
+    co_return state_->cached;
+  }
 
  private:
   std::shared_ptr<FakeState> state_;
