@@ -8,9 +8,9 @@
 namespace gezel::cli {
 namespace {
 
-constexpr std::array kCommands{&kRun,    &kChat,       &kModels, &kDefault, &kPull,       &kRm,
-                               &kImport, &kServe,      &kPs,     &kMemory,  &kFit,        &kStop,
-                               &kKey,    &kQuarantine, &kDoctor, &kParse,   &kCompletion, &kComplete};
+constexpr std::array kCommands{&kRun,        &kChat,   &kModels, &kDefault,    &kPull,    &kRm,   &kImport,
+                               &kServe,      &kPs,     &kMemory, &kFit,        &kCache,   &kStop, &kKey,
+                               &kQuarantine, &kDoctor, &kParse,  &kCompletion, &kComplete};
 
 constexpr std::array kCommonFlags{
     Flag{.name = "--home",
