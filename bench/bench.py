@@ -193,6 +193,8 @@ def main():
     for option in ("--gezel", "--peers", "--models", "--header-bench", "--vocabulary"):
         parser.add_argument(option, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=3, help="how often each side has its turn; default: 3")
+    parser.add_argument("--check-text", action="store_true",
+                        help="compare the answers to prompts that came again with those of a cold cache; takes a while")
     parser.add_argument("scenario", nargs="*", help="what to measure; default: everything")
     options = parser.parse_intermixed_args()
     unknown = [name for name in options.scenario if name not in SCENARIOS]

@@ -81,6 +81,47 @@ def side_of(server):
     return "tuned" if "-fa" in server.command else "stock"
 
 
+def ask(bench, server, messages, tokens):
+    """An answer; ours are kept where they are to be checked."""
+    stream = Stream(server, messages, tokens).done()
+    if bench.options.check_text and side_of(server) == "ours":
+        bench.answers.append((messages, tokens, stream.text))
+    return stream
+
+
+NEAR_TIE = 0.5  # between the logarithms of the two likeliest tokens: the shape of a batch alone can turn that
+
+
+def judge(text, cold):
+    """How an answer stands to the one that a peer computed from the first token on."""
+    if text == cold.text:
+        return "equal"
+    written = ""
+    for piece in cold.pieces:
+        for token in json.loads(piece)["choices"][0]["logprobs"]["content"]:
+            written += token["token"]
+            if not text.startswith(written):
+                first, second = (each["logprob"] for each in token["top_logprobs"][:2])
+                return "near tie" if first - second < NEAR_TIE else "different"
+    return "different"
+
+
+def check_texts(bench, scenario):
+    """Our answers beside those of a cache that is cold: they may part only where two tokens are nearly as likely."""
+    answers, bench.answers = bench.answers, []
+    if not answers:
+        return
+    server = bench.tuned(slots=1, context=4096)
+    try:
+        verdicts = [judge(text, Stream(server, messages, tokens, cache_prompt=False, logprobs=True, top_logprobs=2).done())
+                    for messages, tokens, text in answers]
+    finally:
+        server.stop()
+    counts = {verdict: verdicts.count(verdict) for verdict in ("equal", "near tie", "different")}
+    bench.aim(scenario, "answers as those of a cold cache", counts["different"] == 0,
+              ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+
+
 def waiting(streams):
     first = [stream.first_token_ms for stream in streams]
     return {"first token p50 ms": percentile(first, 0.5), "first token p95 ms": percentile(first, 0.95),
@@ -101,7 +142,7 @@ def fan_out(bench):
         system = [{"role": "system", "content": private_text(1500, 50 + round_number)}]
         conversations = [system + user(private_text(20, 1000 * (round_number + 1) + i)) for i in range(32)]
         prompts.rounds[side_of(server)].append(conversations)
-        return waiting(at_once(4, [lambda asked=asked: Stream(server, asked, 16).done() for asked in conversations]))
+        return waiting(at_once(4, [lambda asked=asked: ask(bench, server, asked, 16) for asked in conversations]))
 
     peer = {"slots": 8, "context": 8 * 4096}
     figures = bench.alternate(measure, ours={"slots": 8, "context": 4096}, stock=peer, tuned=peer)
@@ -111,6 +152,7 @@ def fan_out(bench):
     stock, tuned = sooner(figures, "first token p50 ms")
     bench.aim("fan-out", "median first token 8 x sooner than stock, 2 x sooner than tuned", stock >= 8 and tuned >= 2,
               f"{stock:.1f} x and {tuned:.1f} x")
+    check_texts(bench, "fan-out")
 
 
 def agents(bench):
@@ -129,7 +171,7 @@ def agents(bench):
                 history = histories[agent]
                 history += user(private_text(100, 10_000 * (round_number + 1) + 100 * agent + number))
                 asked.append(list(history))
-                stream = Stream(server, history, 24).done()
+                stream = ask(bench, server, list(history), 24)
                 history.append({"role": "assistant", "content": stream.text})
                 return stream
 
@@ -145,6 +187,7 @@ def agents(bench):
     bench.aim("agents", "computes at most 110 % of the unique tokens", computed <= 110, f"{computed:.0f} %")
     ratio = min(sooner(figures, "first token p50 ms"))
     bench.aim("agents", "median first token 3 x sooner than the better peer", ratio >= 3, f"{ratio:.1f} x")
+    check_texts(bench, "agents")
 
 
 CHATS = 4
@@ -160,19 +203,19 @@ def begin_chats(server, round_number):
     return chats
 
 
-def continue_chats(server, chats):
-    streams = [Stream(server, chat + user("Go on."), 16).done() for chat in chats]
+def continue_chats(bench, server, chats):
+    streams = [ask(bench, server, chat + user("Go on."), 16) for chat in chats]
     first = [stream.first_token_ms for stream in streams]
     return {"first chat's first token ms": first[0], "median first token ms": statistics.median(first),
             "prompt tokens": sum(stream.prompt_tokens for stream in streams),
             "prompt tokens computed": sum(stream.computed_tokens for stream in streams)}
 
 
-def stop_and_continue(server, round_number):
+def stop_and_continue(bench, server, round_number):
     chats = begin_chats(server, round_number)
     server.restart()
     load = Stream(server, user("Hello"), 8).done()  # the model's load is a figure of its own
-    return {**continue_chats(server, chats), "load of the model ms": load.first_token_ms}
+    return {**continue_chats(bench, server, chats), "load of the model ms": load.first_token_ms}
 
 
 CHAT_SETTINGS = {"ours": {"slots": CHATS, "context": 4096}, "stock": {"slots": CHATS, "context": CHATS * 4096},
@@ -181,10 +224,11 @@ CHAT_SETTINGS = {"ours": {"slots": CHATS, "context": 4096}, "stock": {"slots": C
 
 def resume(bench):
     """Four chats of 2,500 tokens; stop the server, start it again, continue each."""
-    figures = bench.alternate(stop_and_continue, **CHAT_SETTINGS)
+    figures = bench.alternate(lambda server, round_number: stop_and_continue(bench, server, round_number), **CHAT_SETTINGS)
     bench.report("resume", figures, "lower")
     ratio = min(sooner(figures, "median first token ms"))
     bench.aim("resume", "median first token 20 x sooner than the better peer", ratio >= 20, f"{ratio:.1f} x")
+    check_texts(bench, "resume")
 
 
 def budget_for_one(bench, models):
@@ -205,27 +249,28 @@ def swap(bench):
 
     def measure(server, round_number):
         if side_of(server) != "ours":
-            return stop_and_continue(server, round_number)
+            return stop_and_continue(bench, server, round_number)
         chats = begin_chats(server, round_number)
         Stream(server, user("Hello"), 8, model=OTHER_MODEL).done()
         loaded = [entry["id"] for entry in json.loads(bench.say(server, "ps", "--json"))["models"] if entry["state"] == "ready"]
         if len(loaded) != 1 or not loaded[0].endswith(OTHER_MODEL):
             raise RuntimeError(f"the other model did not take the memory; loaded: {loaded}")
         load = Stream(server, user("Hello"), 8).done()
-        return {**continue_chats(server, chats), "load of the model ms": load.first_token_ms}
+        return {**continue_chats(bench, server, chats), "load of the model ms": load.first_token_ms}
 
     ours = {**CHAT_SETTINGS["ours"], "others": models[1:], "env": {"GEZEL_CAPACITY_BUDGET_GB": f"{budget:.3f}"}}
     figures = bench.alternate(measure, **{**CHAT_SETTINGS, "ours": ours})
     bench.report("swap", figures, "lower")
     ratio = min(sooner(figures, "median first token ms"))
     bench.aim("swap", "median first token 20 x sooner than the better peer after a stop", ratio >= 20, f"{ratio:.1f} x")
+    check_texts(bench, "swap")
 
 
 def copy(bench):
     """"Repeat this code" of some 900 tokens, beside the model's own speed in a free answer of 256 tokens; both models."""
     def measure(server, round_number):
         free = Stream(server, user(f"Write {round_number} stories."), 256).done()
-        again = Stream(server, user("Repeat this code and write nothing else.\n\n```python\n" + code(16, round_number) + "```"),
+        again = Stream(server, user("Repeat this code and write nothing else.\n\n```python\n" + code(20, round_number) + "```"),
                        800).done()
         return {"free tok/s": free.tokens_per_second, "copy tok/s": again.tokens_per_second,
                 "copy / free in percent": 100 * again.tokens_per_second / free.tokens_per_second,

@@ -203,6 +203,7 @@ class Harness:
         self.threads = len(os.sched_getaffinity(0))
         self.log = open(os.devnull, "w")
         self.model = self.file(MODEL_ID)
+        self.answers = []  # of ours that are to be checked
 
     def file(self, model):
         return str(pathlib.Path(self.options.models) / MODELS[model])
