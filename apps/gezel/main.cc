@@ -65,6 +65,7 @@ int main(int argc, char** argv) {
   env.ambient_quiet_ms = variable("GEZEL_AMBIENT_QUIET_MS");
   env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
   env.model_dirs = variable("GEZEL_MODEL_DIRS");
+  env.kv_mode = variable("GEZEL_KV_MODE");
   env.good_neighbour = variable("GEZEL_GOOD_NEIGHBOUR");
   env.neighbour_trial = variable("GEZEL_NEIGHBOUR_TRIAL");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");

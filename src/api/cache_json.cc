@@ -138,6 +138,7 @@ json::object cache_reply_json(Op op, std::string_view model, const engine::Cache
       out["cached_tokens"] = reply.cached_tokens;
       break;
     case Op::explain:
+      out["prompt_tokens"] = reply.count;
       out["reusable_tokens"] = reply.tokens;
       out["prefix_break"] =
           reply.prefix_break ? json::value(prefix_break_json(*reply.prefix_break)) : json::value();

@@ -92,12 +92,13 @@ TEST(CacheReplies, SayWhatWasDone) {
   EXPECT_EQ(to_json(cache_reply_json(Op::warm, "m", reply)),
             R"({"ok":true,"model":"m","prompt_tokens":20,"cached_tokens":12})");
   EXPECT_EQ(to_json(cache_reply_json(Op::explain, "m", reply)),
-            R"({"ok":true,"model":"m","reusable_tokens":20,"prefix_break":null})");
+            R"({"ok":true,"model":"m","prompt_tokens":5,"reusable_tokens":20,"prefix_break":null})");
   reply.prefix_break = {
       .matched = 12, .previous = 40, .at_message = {}, .before = "a", .now = "b", .then = "c"};
-  EXPECT_EQ(to_json(cache_reply_json(Op::explain, "m", reply)),
-            R"({"ok":true,"model":"m","reusable_tokens":20,"prefix_break":{"matched":12,"previous":40,)"
-            R"("at_message":null,"snippets":{"before":"a","now":"b","then":"c"}}})");
+  EXPECT_EQ(
+      to_json(cache_reply_json(Op::explain, "m", reply)),
+      R"({"ok":true,"model":"m","prompt_tokens":5,"reusable_tokens":20,"prefix_break":{"matched":12,"previous":40,)"
+      R"("at_message":null,"snippets":{"before":"a","now":"b","then":"c"}}})");
 }
 
 }  // namespace

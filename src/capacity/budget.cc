@@ -95,4 +95,8 @@ Bytes auto_kv_ceiling(Bytes fast_bytes, std::optional<Bytes> configured) {
   return configured.value_or(std::max(kKvCeilingFloor, fast_bytes / 4));
 }
 
+Bytes default_prompt_cache(Bytes ram) {
+  return (ram < 16 * kGiB ? 2 : ram < 32 * kGiB ? 4 : ram < 64 * kGiB ? 8 : 16) * kGiB;
+}
+
 }  // namespace gezel::capacity

@@ -39,6 +39,10 @@ struct Budget {
 
 Budget plan_budget(const BudgetInput& input);
 
+// Memory for computed prompts beside the slots, of one engine (spec 40 section 2.1): 2 GiB, from 16 GiB of
+// RAM on 4, from 32 on 8, from 64 on 16.
+Bytes default_prompt_cache(Bytes ram);
+
 // A machine below this keeps a fixed part for everything else, instead of a share that would leave models
 // nothing. Larger machines never get less than one of exactly this size.
 inline constexpr Bytes kSmallMachineBytes = 4 * kGiB;

@@ -14,6 +14,9 @@
 namespace gezel::capacity {
 namespace {
 
+constexpr Bytes kSpareCacheShare = 4;  // a quarter of what is left over
+constexpr Bytes kSpareCacheStep = 16 * kMiB;
+
 struct Round {
   std::string what;
   Bytes committed_other = 0, budget = 0;
@@ -419,12 +422,24 @@ class Planner {
     return plan;
   }
 
+  // Of what is left in the budget and really free.
+  Bytes spare_cache(const Round& round, Bytes taken) const {
+    Bytes left = minus(round.budget, plus(round.committed_other, taken));
+    if (round.free_ram)
+      left = std::min(left, minus(*round.free_ram, plus(taken, live_reserve(machine_.total_ram))));
+    // In steps, so that two looks at the same machine give the same figure.
+    const Bytes share = left / kSpareCacheShare / kSpareCacheStep * kSpareCacheStep;
+    const Bytes cache = std::min(settings_.spare_cache, share);
+    return shortfall(machine_.broker, round.committed_other, plus(taken, cache)) == 0 ? cache : 0;
+  }
+
   MemoryPlan granted(const std::vector<std::pair<Round, Attempt>>& tried) const {
     const auto& [round, taken] = tried.back();
     MemoryPlan plan = common(tried);
     plan.slots = taken.slots;
     plan.context = taken.context;
     plan.bytes = taken.bytes;
+    plan.bytes.cache = plus(plan.bytes.cache, spare_cache(round, taken.bytes.total()));
     plan.evicts = round.evicts;
     plan.below_floor = taken.ladder.below_floor;
     plan.grown = taken.grown;

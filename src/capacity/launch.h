@@ -67,6 +67,9 @@ struct LaunchSettings {
   std::optional<Bytes> kv_ceiling;  // autoKvCacheMaxGb
   bool draft_mtp = false;
   Bytes prompt_cache = 0;  // host memory for idle prompts
+  // The same as far as memory is left over: nothing else gets less for it, and most of what is left stays
+  // free for other models.
+  Bytes spare_cache = 0;
 };
 
 struct LaunchInput {

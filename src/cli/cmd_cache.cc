@@ -176,8 +176,9 @@ std::string quoted(const json::object& object, std::string_view name) {
 }
 
 void print_explained(const Environment& env, const json::object& reply) {
-  *env.out << fmt::format("{} tokens of this prompt are kept\n",
-                          group_digits(int_or(reply, "reusable_tokens", 0)));
+  *env.out << fmt::format("{} of this prompt's {} tokens are kept\n",
+                          group_digits(int_or(reply, "reusable_tokens", 0)),
+                          group_digits(int_or(reply, "prompt_tokens", 0)));
   const json::object* found = object_at(reply, "prefix_break");
   if (found == nullptr) {
     *env.out << "it leaves nothing that was computed before\n";

@@ -70,7 +70,7 @@ TEST(CacheCommand, ShowsANodeWithItsTextButNothingThatMovesTheCursor) {
 
 TEST(CacheCommand, ExplainsWhereAPromptLeavesWhatIsKept) {
   FakeDaemon daemon(caching(
-      R"({"ok":true,"model":"llama-cpp:m","reusable_tokens":1812,"prefix_break":{"matched":1812,"previous":2400,)"
+      R"({"ok":true,"model":"llama-cpp:m","prompt_tokens":2450,"reusable_tokens":1812,"prefix_break":{"matched":1812,"previous":2400,)"
       R"("at_message":0,"snippets":{"before":"Today is ","now":"Tuesday\n","then":"Monday\n"}}})"));
   TestWorld world;
   world.point_to(daemon);
@@ -80,7 +80,7 @@ TEST(CacheCommand, ExplainsWhereAPromptLeavesWhatIsKept) {
       R"({"messages":[{"role":"system","content":"Today is Tuesday"},{"role":"user","content":"Hello"}],)"
       R"("model":"llama-cpp:m"})");
   EXPECT_EQ(world.out.str(),
-            "1,812 tokens of this prompt are kept\n"
+            "1,812 of this prompt's 2,450 tokens are kept\n"
             "an earlier one of 2,400 tokens begins the same for 1,812, then they part in message 0\n"
             "  both     \"Today is \"\n"
             "  now      \"Tuesday\\n\"\n"

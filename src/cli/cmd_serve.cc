@@ -83,6 +83,9 @@ constexpr std::array kFlags{
                  "processors (GEZEL_GOOD_NEIGHBOUR; unset: auto)",
          .choices = "off|auto",
          .completes = Completes::choice},
+    Flag{.name = "--no-disk-cache",
+         .help = "do not write computed prompts to disk; after a restart they are computed again "
+                 "(embeddedDiskCache of config.json)"},
     Flag{
         .name = "--no-replay-store",
         .help =
@@ -204,6 +207,10 @@ int run(Environment& env, const Arguments& arguments) {
   if (const auto seconds = arguments.integer("--idle-timeout"))
     options.service.idle_timeout = Millis(*seconds * 1'000);
   options.service.replay_store = !arguments.has("--no-replay-store");
+  if (arguments.has("--no-disk-cache")) options.service.prompt_cache.disk = false;
+  options.service.prompt_cache.off = env.kv_mode == "none";
+  if (!env.kv_mode.empty() && env.kv_mode != "none" && env.kv_mode != "auto")
+    print_note(env, fmt::format("GEZEL_KV_MODE is '{}'; it may be auto or none; it is ignored", env.kv_mode));
   setup_logging(log_options(arguments));
   for (const auto& problem : prompt::problems_of(options.service.behaviors)) log_warn(problem);
   return env.serve(options);

@@ -69,8 +69,9 @@ struct CacheReply {
   std::vector<CacheNode> nodes;    // list, inspect
   std::int64_t tokens = 0;         // explain: it would reuse; warm: of the prompt
   std::int64_t cached_tokens = 0;  // warm: of those, not computed
-  std::int64_t count = 0;          // pin, unpin, drop: nodes; flush: records written; list: all nodes
-  std::string text;                // inspect
+  // pin, unpin, drop: nodes; flush: records written; list: all nodes; explain: tokens of the prompt
+  std::int64_t count = 0;
+  std::string text;                         // inspect
   std::optional<PrefixBreak> prefix_break;  // explain
 };
 

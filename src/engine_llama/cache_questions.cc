@@ -14,11 +14,11 @@ using engine::make_error;
 namespace {
 
 // What the worker refuses. Its codes begin with "cache-"; what names something that is not there ends with
-// "-not-found", the rest is about the state that the cache is in.
+// "-unknown", the rest is about the state that the cache is in.
 EngineError refusal(const protocol::CacheReply& reply) {
   if (!reply.code.starts_with("cache-")) return make_error(reply.code, reply.message);
   auto error = make_error("invalid-request", reply.message);
-  const bool missing = reply.code.ends_with("-not-found");
+  const bool missing = reply.code.ends_with("-unknown");
   error.error.code = reply.code;
   error.error.kind = missing ? ErrorKind::not_found : ErrorKind::conflict;
   error.http_hint = missing ? 404 : 409;

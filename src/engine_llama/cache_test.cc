@@ -74,7 +74,7 @@ TEST_F(Cache, AnswersReachWhoeverAsked) {
 TEST_F(Cache, RefusalsKeepTheirCode) {
   make_ready(1);
   for (const auto& [code, status] :
-       {std::pair("cache-pin-limit", 409), std::pair("cache-node-not-found", 404),
+       {std::pair("cache-pin-limit", 409), std::pair("cache-node-unknown", 404),
         std::pair("context-overflow", 400), std::pair("engine-internal", 500)}) {
     const auto answer = ask_cache(query(Op::pin));
     reply({.id = questions().at(0).id, .code = code, .message = "no"});

@@ -196,8 +196,9 @@ void Core::on_idle_deadline() {
     case engine::IdlePolicy::Action::stop:
       log_info("unloading an idle model", {{"model", model_id_}});
       return stop_launch(StopReason::idle);
-    case engine::IdlePolicy::Action::freeze:  // nothing to persist: prefix caches live in the worker's memory
-                                              // only
+    case engine::IdlePolicy::Action::freeze:
+      order_cache("flush");
+      break;
     case engine::IdlePolicy::Action::none:
       break;
   }
@@ -232,6 +233,16 @@ void Core::apply_manners() {
     threads_ = orders.threads;
     launch_->send(protocol::encode(protocol::Control{0, "set_threads", threads_}));
   }
+  if (manners_.pressured && !std::exchange(told_pressure_, manners_.pressured)) order_cache("shrink");
+  told_pressure_ = manners_.pressured;
+}
+
+// Nobody waits for the answer.
+void Core::order_cache(std::string op) {
+  if (!launch_ || stage_ != Stage::ready || state_ != State::ready) return;
+  protocol::CacheQuery order;
+  order.op = std::move(op);
+  launch_->send(protocol::encode(order));
 }
 
 // --- stopping
@@ -242,7 +253,8 @@ void Core::stop_launch(StopReason reason) {
   desk_.close();
   if (!launch_) return;
   set_state(State::stopping);
-  launch_->stop(reason);
+  // A loaded model writes what it computed; one that is loading has nothing.
+  launch_->stop(reason, stage_ == Stage::ready ? Millis(load_.cache.stop_ms) : Millis(0));
 }
 
 EngineError Core::unloaded_error(const Run& run) const {

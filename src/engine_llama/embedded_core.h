@@ -120,6 +120,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void settle(engine::EngineResult<> result);
   void abort_start_if_unwanted();
   void arm_start_deadline();
+  void prune_prompt_cache();
   void verify_in_background(const ModelFacts& facts);
   asio::awaitable<void> verify(ModelFacts facts);
   void refuse_model(const FileStamp& stamp, const fs::path& weights, engine::EngineError error);
@@ -159,6 +160,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void mark_used();
   int hits_last_minute() const;
   void apply_manners();
+  void order_cache(std::string op);
   bool uses_gpu() const { return parts_.gpu && options_.backend != engine::Backend::cpu; }
   asio::awaitable<engine::EngineResult<>> pass_gpu_gate(std::shared_ptr<Start> start);
   void on_idle_deadline();
@@ -183,6 +185,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::unique_ptr<engine::Seat> seat_;  // from a start that was admitted to the end of its process
   Bytes process_bytes_ = 0;             // of the plan: what the worker needs beside what it reports
   engine::Manners manners_;
+  bool told_pressure_ = false;
   bool gives_way_ = false;               // to another model: nothing new is sent to the worker
   std::shared_ptr<WorkerLaunch> dying_;  // its process is not gone yet and keeps the seat
   bool measuring_ = false;               // a dry run is under way

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "engine/gpu_gate.h"
 #include "engine/request_queue.h"
+#include "engine_llama/prompt_cache_settings.h"
 #include "models/store.h"
 #include "prompt/behaviors.h"
 
@@ -45,6 +46,7 @@ struct EmbeddedOptions {
   std::vector<std::string> excluded_buffer_types;   // failed the self-test on this machine
   prompt::BehaviorSwitches behaviors;               // over what profiles say
   std::shared_ptr<const catalog::Catalog> catalog;  // whose entries tune their models; null: none do
+  PromptCacheSettings prompt_cache;                 // `memory` unset: none
   std::string version;                              // of the daemon, for the worker's log
 };
 

@@ -135,7 +135,8 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
                                    .kv = granted_.kv_bytes,
                                    .compute = granted_.compute_bytes,
                                    .process = process_bytes_}
-                      .total());
+                      .total() +
+                  load_.cache.host_bytes);
   settle({});
   return {};
 }

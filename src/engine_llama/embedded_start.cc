@@ -13,6 +13,7 @@
 #include "engine/on_pool.h"
 #include "engine_llama/dry_run.h"
 #include "engine_llama/embedded_core.h"
+#include "kvcache/store.h"
 
 namespace gezel::engine_llama {
 
@@ -47,14 +48,19 @@ constexpr int kPlanPasses = 4;
 using capacity::kCellPadding;
 using capacity::Tokens;
 
+fs::path cache_root(const fs::path& home) {
+  return home / "engines" / "embedded" / "kv";
+}
+
 std::string content_key(const ModelFacts& facts) {
   const auto identity =
       fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
   return sha256_hex(identity).substr(0, 24);
 }
 
-fs::path cache_folder(const fs::path& home, const ModelFacts& facts) {
-  return home / "engines" / "embedded" / "kv" / content_key(facts);
+// One for each type of cache: records of one are of no use to the other, and have the same names.
+fs::path cache_folder(const fs::path& home, const ModelFacts& facts, const std::string& kv_type) {
+  return cache_root(home) / sha256_hex(content_key(facts) + ":" + kv_type).substr(0, 24);
 }
 
 }  // namespace
@@ -366,6 +372,7 @@ asio::awaitable<EngineResult<bool>> Core::admit(std::shared_ptr<Start> start, co
   plan.context = memory.context;
   plan.kv_bytes = memory.bytes.kv;
   plan.kv_type = memory.kv_type;
+  plan.cache_bytes = memory.bytes.cache;
   process_bytes_ = input.dry_run ? input.dry_run->process : 0;
   log_.line("memory " + capacity::explain(memory, input.model.name));
   for (const auto& note : memory.notes)
@@ -402,16 +409,24 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   load.tuning = plan.profile.tuning;
   load.named_tunings = plan.profile.named;
   load.tuning_profile = plan.profile.tuning_profile;
+  load.cache.off = options_.prompt_cache.off;
+  load.cache.host_bytes = plan.cache_bytes;
+  load.cache.disk = options_.prompt_cache.disk.value_or(true);
+  load.cache.disk_bytes = options_.prompt_cache.disk_all.value_or(kDiskCacheBytes);
+  load.cache.identity = content_key(facts);
+  load.cache.backend = std::string(engine::backend_name(options_.backend));
+  if (load.cache.disk && load.cache.host_bytes > 0) load.cache.stop_ms = kSaveTime.count();
   return load;
 }
 
 EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_ = make_load(facts, plan);
-  const auto cache = cache_folder(options_.home, facts);
+  const auto cache = cache_folder(options_.home, facts, load_.kv_type);
   if (auto made = make_private_folder(cache); made)
     load_.cache_folder = cache.string();
   else
     log_warn("the engine runs without a cache folder", {{"reason", made.error().message}});
+  prune_prompt_cache();
   const auto& model = facts.model;
   profile_ = to_json(profiles::to_json_object(plan.profile));
 
@@ -474,6 +489,21 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
                                  protocol::Hello{protocol::kProtocolVersion, options_.version}));
   arm_start_deadline();
   return {};
+}
+
+// Workers keep to their own share; together they may have more than the budget until here.
+void Core::prune_prompt_cache() {
+  asio::co_spawn(
+      parts_.loop,
+      [pool = parts_.pool, root = cache_root(options_.home),
+       budget = load_.cache.disk_bytes]() -> asio::awaitable<void> {
+        const auto report =
+            co_await on_pool(pool, [root, budget] { return kvcache::prune_records(root, budget); });
+        if (report.removed > 0)
+          log_info("old computed prompts were removed from disk",
+                   {{"records", std::to_string(report.removed)}, {"left", format_bytes(report.after)}});
+      },
+      asio::detached);
 }
 
 void Core::arm_start_deadline() {

@@ -18,6 +18,7 @@ capacity::LaunchSettings launch_settings(const EmbeddedOptions& options) {
   out.swa_full = false;
   out.micro_batch = protocol::kMicroBatchTokens;
   out.slots = options.slots;
+  if (!options.prompt_cache.off) out.spare_cache = options.prompt_cache.memory.value_or(0);
   // A person's own word counts even below what this machine usually grants.
   out.context.model_override = options.context;
   return out;

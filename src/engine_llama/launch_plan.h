@@ -21,6 +21,7 @@ struct LaunchPlan {
   int threads = 1;
   capacity::KvType kv_type = capacity::KvType::f16;
   Bytes kv_bytes = 0, available_bytes = 0;
+  Bytes cache_bytes = 0;  // for computed prompts beside the slots
   // For the admission: what is known of the model and was asked for. `machine` is filled in there. Absent:
   // the figures above are final.
   std::optional<capacity::LaunchInput> capacity;

@@ -73,11 +73,11 @@ void WorkerLaunch::arm_heartbeat(Millis after, bool second) {
   });
 }
 
-void WorkerLaunch::stop(StopReason reason) {
+void WorkerLaunch::stop(StopReason reason, Millis save) {
   if (!unexpected(snapshot_) || finished_) return;
   snapshot_.expected = reason;
   send(protocol::encode_empty(protocol::FrameType::drain));
-  const auto asked = clock_.now();
+  const auto asked = clock_.now() + save;
   stop_timer_->arm(asked + kDrainTime, [weak = weak_from_this(), asked] {
     auto self = weak.lock();
     if (!self) return;

@@ -21,6 +21,7 @@ inline constexpr Millis kHeartbeatLimit{5'000};  // no frame of any kind for thi
 inline constexpr Millis kHeartbeatSecond{
     500};                                // and still none after this: a loop that was busy itself reads first
 inline constexpr Millis kExitWait{250};  // from a broken connection to the exit status, and the reverse
+inline constexpr Millis kSaveTime{5'000};   // for a worker to write what it computed, before the drain time
 inline constexpr Millis kDrainTime{1'000};  // from the drain frame to SIGTERM
 inline constexpr Millis kStopTime{3'000};   // from the drain frame to SIGKILL
 
@@ -44,8 +45,9 @@ class WorkerLaunch : public std::enable_shared_from_this<WorkerLaunch> {
   void send(std::string frame);
   // See WorkerProcess::set_nice().
   bool set_nice(int nice) { return !process_ || process_->set_nice(nice); }
-  // A planned end: drain frame, SIGTERM after a second, SIGKILL after three. The first reason stands.
-  void stop(engine::StopReason reason);
+  // A planned end: drain frame, SIGTERM after a second, SIGKILL after three; both later by `save`. The first
+  // reason stands.
+  void stop(engine::StopReason reason, Millis save = Millis(0));
   // The worker is broken: it is killed at once, nothing more is read from it. `panic_kind` says how we know.
   void kill(std::string_view panic_kind, std::string detail);
   // Keeps something for as long as the process lives, also when its end was not waited for.

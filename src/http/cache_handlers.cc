@@ -93,7 +93,7 @@ asio::awaitable<void> cache_node(Call& call) {
   const std::string& text = call.path_tail;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), request.query.node);
   if (error != std::errc() || end != text.data() + text.size() || request.query.node == 0) {
-    co_await call.fail(api::not_found("cache_node_not_found",
+    co_await call.fail(api::not_found("cache_node_unknown",
                                       "the last part of the path must be the number of a node, as GET "
                                       "/api/cache lists them",
                                       "id"));

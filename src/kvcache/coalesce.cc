@@ -11,12 +11,37 @@ void Coalescer::lead(RunNumber run, const Digest& domain, std::vector<Key> promp
   leaders_[run] = {domain, std::move(prompt), std::move(boundaries), fed, now + 2 * predicted};
 }
 
+void Coalescer::predict(RunNumber run, Millis predicted, MonotonicTime now) {
+  const auto leader = leaders_.find(run);
+  if (leader == leaders_.end()) return;
+  leader->second.deadline = now + 2 * predicted;
+  for (auto& [id, waiter] : waiters_) {
+    if (waiter.wait.leader == run) waiter.wait.deadline = leader->second.deadline;
+  }
+}
+
 std::optional<std::uint32_t> Coalescer::next_boundary(RunNumber run) const {
+  const auto leader = leaders_.find(run);
+  return leader == leaders_.end() ? std::nullopt : boundary_after(run, leader->second.fed);
+}
+
+std::optional<std::uint32_t> Coalescer::boundary_after(RunNumber run, std::uint32_t tokens) const {
   const auto leader = leaders_.find(run);
   if (leader == leaders_.end()) return std::nullopt;
   const auto& all = leader->second.boundaries;
-  const auto next = std::upper_bound(all.begin(), all.end(), leader->second.fed);
+  const auto next = std::upper_bound(all.begin(), all.end(), tokens);
   return next == all.end() ? std::nullopt : std::optional(*next);
+}
+
+std::optional<std::uint32_t> Coalescer::next_wanted(RunNumber run) const {
+  const auto leader = leaders_.find(run);
+  std::optional<std::uint32_t> next;
+  for (const auto& [id, waiter] : waiters_) {
+    if (waiter.wait.leader != run || leader == leaders_.end() || waiter.wait.tokens <= leader->second.fed)
+      continue;
+    next = std::min(next.value_or(waiter.wait.tokens), waiter.wait.tokens);
+  }
+  return next;
 }
 
 bool Coalescer::wanted(RunNumber run, std::uint32_t boundary) const {

@@ -27,8 +27,13 @@ class Coalescer {
   // `predicted`: how long its prompt will take.
   void lead(RunNumber run, const Digest& domain, std::vector<Key> prompt,
             std::vector<std::uint32_t> boundaries, std::uint32_t fed, Millis predicted, MonotonicTime now);
+  // How long the rest of its prompt will take, now that more is known.
+  void predict(RunNumber run, Millis predicted, MonotonicTime now);
   // Where the run's next chunk must end at the latest, so that a boundary is met; unset: none is left.
   std::optional<std::uint32_t> next_boundary(RunNumber run) const;
+  std::optional<std::uint32_t> boundary_after(RunNumber run, std::uint32_t tokens) const;
+  // The next boundary for which somebody waits.
+  std::optional<std::uint32_t> next_wanted(RunNumber run) const;
   // Somebody waits for what the run commits there: export it then.
   bool wanted(RunNumber run, std::uint32_t boundary) const;
 

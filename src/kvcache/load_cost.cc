@@ -21,6 +21,12 @@ void LoadRates::observe_prefill(std::uint64_t tokens, double seconds) {
   if (tokens >= kTellingTokens) average(prefill_, static_cast<double>(tokens), seconds);
 }
 
+LoadRates LoadRates::without_disk() const {
+  LoadRates rates = *this;
+  rates.disk_ = 1e-9;
+  return rates;
+}
+
 double LoadRates::load_ms(Tier tier, Bytes bytes) const {
   return 1000 * static_cast<double>(bytes) / bytes_per_second(tier);
 }

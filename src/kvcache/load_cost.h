@@ -18,6 +18,8 @@ class LoadRates {
   double bytes_per_second(Tier tier) const { return tier == Tier::host ? host_ : disk_; }
   double prefill_tokens_per_second() const { return prefill_; }
   double load_ms(Tier tier, Bytes bytes) const;
+  // The same, with a disk from which nothing is worth loading.
+  LoadRates without_disk() const;
   double prefill_ms(std::uint64_t tokens) const;
 
  private:

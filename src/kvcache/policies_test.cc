@@ -199,6 +199,18 @@ TEST(Coalescer, NobodyWaitsForALeaderThatFailedOrIsTooSlow) {
   EXPECT_THAT(prompts.expired(kNow + Millis(2000)), ElementsAre(3U));
 }
 
+TEST(Coalescer, ALeaderThatGetsOnIsWaitedForLonger) {
+  Coalescer prompts;
+  prompts.lead(1, kTestDomain, counted(1000), {300, 1000}, 0, Millis(1000), kNow);
+  prompts.wait(2, kTestDomain, counted(1001), 0, kNow);
+  EXPECT_EQ(prompts.next_wanted(1), 1000U) << "not 300, for which nobody waits";
+  prompts.predict(1, Millis(3000), kNow + Millis(1500));
+  EXPECT_TRUE(prompts.expired(kNow + Millis(7499)).empty());
+  EXPECT_THAT(prompts.expired(kNow + Millis(7500)), ElementsAre(2U));
+  EXPECT_EQ(prompts.next_wanted(1), std::nullopt);
+  EXPECT_EQ(prompts.boundary_after(1, 300), 1000U);
+}
+
 // 8 requests with a common head of 12,000 tokens and tails of 100, in 8 slots at once: the head is computed
 // once.
 TEST(Coalescer, ComputesACommonHeadOnce) {

@@ -23,6 +23,9 @@ namespace gezel::kvcache {
 struct StoreOptions {
   fs::path root;
   Digest fingerprint{};
+  // Instead of the fingerprint's folder below `root`: one that the caller chose and made. Records of other
+  // fingerprints may lie in it and are left alone.
+  fs::path folder;
   // Free bytes of the volume, unset when they cannot be told. Default: asks the system.
   std::function<std::optional<Bytes>(const fs::path&)> free_bytes;
 };

@@ -39,6 +39,10 @@ std::int64_t padded(std::int64_t cells) {
   return (cells + kCellPadding - 1) / kCellPadding * kCellPadding;
 }
 
+llama_state_seq_flags state_flags(bool partial) {
+  return partial ? LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY : 0;
+}
+
 std::unexpected<Error> bad_option(std::string_view name, std::int64_t value, std::int64_t low,
                                   std::int64_t high) {
   return fail(ErrorKind::invalid, "engine-internal",
@@ -283,6 +287,27 @@ std::int32_t Context::position_min(int slot) const {
 
 std::int32_t Context::position_max(int slot) const {
   return slot < 0 || slot >= impl_->slots ? -1 : llama_memory_seq_pos_max(impl_->memory, slot);
+}
+
+Bytes Context::state_bytes(int slot, bool partial) const {
+  if (slot < 0 || slot >= impl_->slots) return 0;
+  llama_synchronize(impl_->context);
+  return llama_state_seq_get_size_ext(impl_->context, slot, state_flags(partial));
+}
+
+Bytes Context::export_state(int slot, bool partial, std::span<std::byte> out) const {
+  if (slot < 0 || slot >= impl_->slots) return 0;
+  const QuietScope quiet;
+  llama_synchronize(impl_->context);
+  return llama_state_seq_get_data_ext(impl_->context, reinterpret_cast<std::uint8_t*>(out.data()), out.size(),
+                                      slot, state_flags(partial));
+}
+
+Bytes Context::import_state(int slot, bool partial, std::span<const std::byte> image) {
+  if (slot < 0 || slot >= impl_->slots) return 0;
+  const QuietScope quiet;
+  return llama_state_seq_set_data_ext(impl_->context, reinterpret_cast<const std::uint8_t*>(image.data()),
+                                      image.size(), slot, state_flags(partial));
 }
 
 void Context::set_abort_flag(const std::atomic<bool>* flag) {

@@ -107,6 +107,8 @@ class Model {
   std::int64_t trained_context() const;
   int sliding_window() const;  // tokens, 0: none
   bool recurrent() const;      // wholly or partly: memory cannot be cut at any token
+  bool hybrid() const;         // partly
+  bool diffusion() const;
   bool has_decoder() const;
   int head_dimension() const;  // of K
   Bytes size() const;          // weights
@@ -172,6 +174,14 @@ class Context {
   // to r tokens only while max(0, r - window + 1) is not below it.
   std::int32_t position_min(int slot) const;
   std::int32_t position_max(int slot) const;  // -1: empty
+
+  // What a slot holds, as the library writes it (kvcache/image.h reads it). `partial`: only what the rows of
+  // tokens do not restore, the cells of a sliding window or the state of recurrent layers. 0: it failed.
+  Bytes state_bytes(int slot, bool partial) const;
+  Bytes export_state(int slot, bool partial, std::span<std::byte> out) const;
+  // Replaces what the slot holds; `partial`: leaves its rows as they are. Returns the bytes read. Whatever it
+  // returns, look at the positions: after a failure the slot may hold anything.
+  Bytes import_state(int slot, bool partial, std::span<const std::byte> image);
   // While set and true, a running CPU decode stops early (DecodeCode::aborted). Read from the decode threads.
   void set_abort_flag(const std::atomic<bool>* flag);
 

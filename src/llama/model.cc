@@ -252,6 +252,12 @@ int Model::sliding_window() const {
 bool Model::recurrent() const {
   return llama_model_is_recurrent(model_) || llama_model_is_hybrid(model_);
 }
+bool Model::hybrid() const {
+  return llama_model_is_hybrid(model_);
+}
+bool Model::diffusion() const {
+  return llama_model_is_diffusion(model_);
+}
 bool Model::has_decoder() const {
   return llama_model_has_decoder(model_);
 }

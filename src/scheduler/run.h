@@ -23,6 +23,7 @@ struct Scheduler::Run {
 
   RunSpec spec;
   std::vector<Token> keys;
+  CachedPrompt prompt;
   std::int64_t fed = 0;
   std::int64_t prompt_tokens = 0;
   std::int64_t cached = 0;

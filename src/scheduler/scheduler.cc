@@ -20,12 +20,14 @@ double milliseconds(MonotonicTime from, MonotonicTime to) {
 
 }  // namespace
 
-Scheduler::Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink)
+Scheduler::Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink,
+                     PrefixCache* cache)
     : options_(options),
       decoder_(decoder),
       vocabulary_(std::move(vocabulary)),
       clock_(clock),
       sink_(sink),
+      cache_(cache),
       slots_(static_cast<std::size_t>(options.slots)) {}
 
 Scheduler::~Scheduler() = default;
@@ -43,8 +45,10 @@ void Scheduler::submit(RunSpec spec) {
     return;
   }
   runs_.push_back(std::make_unique<Run>(std::move(spec)));
+  runs_.back()->prompt = cached_prompt(runs_.back()->spec);
   runs_.back()->arrived = clock_.now();
   runs_.back()->order = ++arrivals_;
+  leave_to_family(runs_.back()->spec.parent_session, runs_.back()->arrived);
   if (runs_.back()->spec.steering) runs_.back()->spec.steering->prepare();
   assign_slots();
 }
@@ -62,11 +66,13 @@ void Scheduler::pause(RunId id, bool paused) {
 
 bool Scheduler::runnable() const {
   if (poisoned_) return false;
-  return std::any_of(runs_.begin(), runs_.end(),
-                     [](const auto& run) { return run->prefilling() || (run->decoding() && !run->paused); });
+  return move_waits_ || std::any_of(runs_.begin(), runs_.end(), [](const auto& run) {
+           return run->prefilling() || (run->decoding() && !run->paused);
+         });
 }
 
 void Scheduler::step() {
+  moved_ = false;
   decode_streams();
   if (!poisoned_) prefill_one();
   if (!poisoned_) assign_slots();
@@ -161,14 +167,18 @@ void Scheduler::prefill_one() {
   const costmodel::ChunkAnswer chunk = costmodel::plan_chunk(question, costs_);
   if (chunk.whole_prompt) last_whole_prompt_ = clock_.now();
 
-  const std::int64_t end = run->fed + std::min(chunk.tokens, options_.batch_tokens);
+  std::int64_t end = run->fed + std::min(chunk.tokens, options_.batch_tokens);
+  if (cache_ != nullptr) {
+    if (const auto stop = cache_->next_stop(run->prompt); stop && *stop > run->fed)
+      end = std::min<std::int64_t>(end, *stop);
+  }
   const bool completes = end == run->prompt_tokens;
   rows_.clear();
   for (std::int64_t at = run->fed; at < end; ++at) {
     rows_.push_back(
         {run->keys[static_cast<std::size_t>(at)], static_cast<std::int32_t>(at), run->slot, false});
   }
-  rows_.back().logits = completes;
+  rows_.back().logits = completes && !run->spec.only_prompt;
 
   {
     const std::lock_guard lock(abort_mutex_);
@@ -192,6 +202,7 @@ void Scheduler::prefill_one() {
       if (!decoder_.remove(run->slot, static_cast<std::int32_t>(run->fed), -1)) {
         decoder_.remove(run->slot, -1, -1);
         run->fed = 0;
+        if (cache_ != nullptr) cache_->dropped(run->slot);
       }
       return;
     case llama::DecodeCode::failed:
@@ -202,10 +213,20 @@ void Scheduler::prefill_one() {
       fail_run(*run, RunError::internal);
       return;
   }
-  costs_.observe_prefill(end - run->fed, run->fed, milliseconds(began, clock_.now()));
+  const double took = milliseconds(began, clock_.now());
+  costs_.observe_prefill(end - run->fed, run->fed, took);
+  if (cache_ != nullptr) {
+    cache_->prefilled(static_cast<std::uint64_t>(end - run->fed), took / 1000);
+    if (cache_->fed(run->prompt, run->slot, static_cast<std::uint32_t>(end), clock_.now())) moved_ = true;
+  }
   run->fed = end;
+  if (cache_ != nullptr && !completes) cache_->predict(run->prompt, predicted_time(*run), clock_.now());
   sink_.on_prefill(run->spec.id, run->fed, run->prompt_tokens);
   if (!completes) return;
+  if (run->spec.only_prompt) {
+    run->first_token = clock_.now();
+    return conclude(*run, Verdict::stop);
+  }
   std::vector<Emission> emissions;
   const Verdict verdict = take_token(*run, static_cast<int>(rows_.size()) - 1, emissions);
   sink_.on_emissions(std::move(emissions));
@@ -298,6 +319,7 @@ void Scheduler::conclude(Run& run, Verdict verdict) {
   result.length = verdict == Verdict::length;
   result.prompt_tokens = run.prompt_tokens;
   result.cached_tokens = run.cached;
+  result.cached = run.prompt.tiers;
   result.completion_tokens = run.sampled;
   result.prompt_ms = milliseconds(run.slot_granted, run.first_token);
   result.predicted_ms = milliseconds(run.first_token, clock_.now());
@@ -319,11 +341,24 @@ void Scheduler::release(Run& run) {
     Slot& slot = slots_[static_cast<std::size_t>(run.slot)];
     sink_.on_slot(run.slot, run.keys);
     run.keys.resize(static_cast<std::size_t>(run.fed));
+    if (cache_ != nullptr) cache_->finish(run.prompt, run.slot, run.keys, clock_.now());
     slot.tokens = std::move(run.keys);
     slot.run = nullptr;
     slot.last_used = ++use_counter_;
+  } else if (cache_ != nullptr) {
+    cache_->finish(run.prompt, -1, {}, clock_.now());
   }
   std::erase_if(runs_, [&](const auto& other) { return other.get() == &run; });
+}
+
+void Scheduler::clear_idle(std::span<const int> slots) {
+  for (const int index : slots) {
+    Slot& slot = slots_[static_cast<std::size_t>(index)];
+    if (slot.run != nullptr) continue;
+    decoder_.remove(index, -1, -1);
+    slot.tokens.clear();
+    sink_.on_slot(index, {});
+  }
 }
 
 void Scheduler::poison() {

@@ -6,7 +6,7 @@
 // A step is at most two calls that never share tokens (section 11.12): first the pending tokens of every
 // decoding run, in ascending slot order, sampled and emitted at once; then one chunk of one waiting prompt,
 // sized so that the decoding runs keep their pace. A conversation that continues finds its cells in its slot
-// and computes only what is new.
+// and computes only what is new; a prompt whose head was computed elsewhere gets it from the prefix cache.
 //
 // Everything here happens on the decode thread, except request_abort().
 #pragma once
@@ -21,25 +21,15 @@
 
 #include "base/clock.h"
 #include "costmodel/cost_model.h"
+#include "kvcache/slot_choice.h"
 #include "llama/llama.h"
 #include "prompt/request.h"
 #include "sampling/sampler.h"
+#include "scheduler/decoder.h"
+#include "scheduler/prefix_cache.h"
 #include "scheduler/steering.h"
 
 namespace gezel::scheduler {
-
-using RunId = std::uint64_t;
-
-// What the scheduler needs of a context. `llama::Context` is the real one.
-class Decoder {
- public:
-  virtual ~Decoder() = default;
-  virtual llama::DecodeCode decode(std::span<const llama::Row> rows) = 0;
-  virtual std::span<const float> logits(int row) = 0;
-  virtual bool remove(int slot, std::int32_t from, std::int32_t to) = 0;
-  virtual std::int32_t position_min(int slot) = 0;
-  virtual std::int32_t position_max(int slot) = 0;
-};
 
 // What the scheduler needs of a vocabulary.
 struct Vocabulary {
@@ -55,6 +45,7 @@ struct Options {
   bool recurrent = false;    // memory that cannot be cut at any token
   bool tiles_of_64 = false;  // flash attention on a CPU
   double target_itl_ms = 115;
+  bool reuse = true;  // false: every prompt is computed whole (diagnoses)
 };
 
 struct RunSpec {
@@ -66,6 +57,12 @@ struct RunSpec {
   int top_logprobs = -1;               // < 0: none
   std::unique_ptr<Steering> steering;  // null: the model is free
   prompt::Lane lane = prompt::Lane::interactive;
+  // For the prefix cache.
+  std::vector<std::uint64_t> token_ends;  // bytes of the prompt's text that tokens 0..i make
+  std::vector<kvcache::TextSpan> spans;   // of its messages in that text
+  std::string session, parent_session;
+  bool ephemeral = false;
+  bool only_prompt = false;  // computed and kept; nothing is sampled
 };
 
 struct TokenLogprob {
@@ -86,6 +83,7 @@ struct RunResult {
   RunId id = 0;
   bool length = false;  // stopped by max_tokens or a full window, not by the model or a stop string
   std::int64_t prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+  CachedTiers cached;                      // adds up to cached_tokens
   double prompt_ms = 0, predicted_ms = 0;  // slot to first token; first token to last
   SteeringReport steering;
 };
@@ -105,8 +103,8 @@ class Sink {
   virtual void on_prefill(RunId id, std::int64_t done, std::int64_t total) = 0;
   // The run's place among those waiting for a slot changed.
   virtual void on_queued(RunId id, std::int64_t ahead) = 0;
-  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not computed;
-  // nothing when the slot was given to a run.
+  // An idle slot's cells hold the tokens of this run, but for those at its end that were sampled and not
+  // computed; nothing when the slot was given to a run.
   virtual void on_slot(int /*slot*/, std::span<const Token> /*tokens*/) {}
   virtual void on_done(const RunResult& result) = 0;
   // `detail` says more where there is more to say.
@@ -120,9 +118,17 @@ struct Statistics {
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
 };
 
+// What is known of a prompt before it has a slot.
+struct Forecast {
+  std::int64_t cached = 0;  // tokens that it need not compute
+  std::optional<kvcache::PrefixBreak> prefix_break;
+};
+
 class Scheduler {
  public:
-  Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink);
+  // `cache`: null without one; then only slots give back what they hold.
+  Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink,
+            PrefixCache* cache = nullptr);
   ~Scheduler();
 
   void submit(RunSpec spec);
@@ -135,8 +141,15 @@ class Scheduler {
   // Is there anything a step would do?
   bool runnable() const;
   void step();
-  // Tokens of `prompt` that a slot could give back if it were submitted now: the forecast of cached_tokens.
-  std::int64_t forecast_cached(std::span<const Token> prompt) const;
+  // When a step is due although nothing is runnable: somebody has waited for the disk for long enough.
+  std::optional<MonotonicTime> wake_at() const;
+  Forecast forecast(const RunSpec& spec) const;
+  // The disk has done something, or wake_at() has come.
+  void poke();
+  // The last call: what runs computed is kept, on disk as far as `until` allows.
+  void freeze(MonotonicTime until);
+  // Idle slots whose content is to be forgotten.
+  void clear_idle(std::span<const int> slots);
 
   Statistics statistics() const;
   const costmodel::CostModel& costs() const { return costs_; }
@@ -157,16 +170,20 @@ class Scheduler {
     std::vector<Token> tokens;  // what its cells hold; valid while no run is in it
     Run* run = nullptr;
     std::uint64_t last_used = 0;
-  };
-  struct Choice {
-    int slot = -1;
-    std::int64_t keep = 0;
+    std::string session;         // of its last run
+    MonotonicTime kept_until{};  // see kvcache::SlotState
   };
 
   void assign_slots();
-  Choice choose_slot(std::span<const Token> prompt) const;
-  std::int64_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
-  void occupy(Run& run, Choice choice);
+  bool try_assign(Run& run, MonotonicTime now);
+  std::vector<kvcache::SlotState> slot_states(std::span<const Token> prompt, const std::string& session,
+                                              MonotonicTime now) const;
+  std::uint32_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
+  void occupy(Run& run, int index, std::uint32_t keep, const kvcache::Resume* offer, MonotonicTime now);
+  void leave_to_family(const std::string& session, MonotonicTime now);
+  Millis predicted_time(const Run& run) const;
+  CachedPrompt cached_prompt(const RunSpec& spec) const;
+  std::vector<Run*> waiting_runs(MonotonicTime now) const;
   void decode_streams();
   bool decode_rows_of(const std::vector<Run*>& runs);
   void prefill_one();
@@ -191,6 +208,7 @@ class Scheduler {
   Vocabulary vocabulary_;
   const Clock& clock_;
   Sink& sink_;
+  PrefixCache* cache_;
   costmodel::CostModel costs_;
   std::vector<Slot> slots_;
   std::vector<std::unique_ptr<Run>> runs_;  // in order of arrival
@@ -198,6 +216,8 @@ class Scheduler {
   std::uint64_t use_counter_ = 0, arrivals_ = 0;
   MonotonicTime last_whole_prompt_{};
   bool poisoned_ = false;
+  bool moved_ = false;       // an image, since the last call of the engine
+  bool move_waits_ = false;  // somebody waits only for the next one to be allowed
   std::atomic<std::uint64_t> decode_steps_{0};
   std::uint64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
 

@@ -1,129 +1,250 @@
-// Which slot a waiting run gets (spec 40 section 11.12.8). A slot whose cells the prompt continues wins;
-// otherwise an empty one; otherwise the least recently used. The longest common prefix alone would send every
-// new conversation with the same system text into the first one's slot and destroy that conversation. Ties go
-// to a slot next to a live one: consecutive slots share a micro-batch, scattered ones do not.
+// Which slot a waiting run gets, and what is in it then. The decision is kvcache::choose_slot(); with a
+// prefix cache the slot's last content is saved and the prompt's head is brought in, one move between two
+// calls of the engine, so that live streams wait for one copy at most.
 #include <algorithm>
-#include <tuple>
 
+#include "kvcache/slot_choice.h"
 #include "scheduler/run.h"
 #include "scheduler/scheduler.h"
 
 namespace gezel::scheduler {
 namespace {
 
-constexpr std::int64_t kContinuationKeep =
-    16;  // tokens that must be shared for a slot to be "its" conversation
-constexpr std::int64_t kContinuationLose = 64;  // tokens it may lose: the last turn asked again
+// For so long nobody but its own conversation gets the slot of a conversation that was forked.
+constexpr Millis kForkKeeps{60'000};
 
-std::int64_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
+std::uint32_t common_prefix(std::span<const Token> a, std::span<const Token> b) {
   const auto [end, unused] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
-  return end - a.begin();
+  return static_cast<std::uint32_t>(end - a.begin());
 }
 
 }  // namespace
 
 // Tokens of `prompt` that an idle slot's cells can serve: at least one token is always computed, because its
 // logits are needed, and the memory must be able to be cut there.
-std::int64_t Scheduler::reusable(const Slot& slot, int index, std::span<const Token> prompt) const {
-  const std::int64_t keep =
-      std::min(common_prefix(slot.tokens, prompt), static_cast<std::int64_t>(prompt.size()) - 1);
-  const auto held = static_cast<std::int64_t>(slot.tokens.size());
-  if (keep <= 0) return 0;
-  if (keep == held) return keep;
+std::uint32_t Scheduler::reusable(const Slot& slot, int index, std::span<const Token> prompt) const {
+  if (!options_.reuse || prompt.empty()) return 0;
+  const auto keep =
+      std::min(common_prefix(slot.tokens, prompt), static_cast<std::uint32_t>(prompt.size() - 1));
+  if (keep == 0 || keep == slot.tokens.size()) return keep;
   if (options_.recurrent) return 0;
-  if (options_.sliding_window > 0) {
-    // The window of the token after the cut must still be there.
-    const std::int64_t needed = std::max<std::int64_t>(0, keep - options_.sliding_window + 1);
-    if (needed < decoder_.position_min(index)) return 0;
-  }
+  if (!kvcache::window_allows(keep, static_cast<std::uint32_t>(options_.sliding_window),
+                              decoder_.position_min(index)))
+    return 0;
   return keep;
 }
 
-Scheduler::Choice Scheduler::choose_slot(std::span<const Token> prompt) const {
-  Choice best;
-  std::tuple<int, std::int64_t, bool, std::int64_t> best_rank{};
+std::vector<kvcache::SlotState> Scheduler::slot_states(std::span<const Token> prompt,
+                                                       const std::string& session, MonotonicTime now) const {
+  std::vector<kvcache::SlotState> states;
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = slots_[static_cast<std::size_t>(index)];
-    if (slot.run != nullptr) continue;
-    const std::int64_t keep = reusable(slot, index, prompt);
-    const std::int64_t lose = static_cast<std::int64_t>(slot.tokens.size()) - keep;
-    const bool beside_live =
-        (index > 0 && slots_[static_cast<std::size_t>(index) - 1].run != nullptr) ||
-        (index + 1 < options_.slots && slots_[static_cast<std::size_t>(index) + 1].run != nullptr);
-    std::tuple<int, std::int64_t, bool, std::int64_t> rank;
-    if (keep >= kContinuationKeep && lose <= kContinuationLose) {
-      rank = {3, keep, beside_live, -index};
-    } else if (slot.tokens.empty()) {
-      rank = {2, 0, beside_live, -index};
-    } else {
-      rank = {1, -static_cast<std::int64_t>(slot.last_used), beside_live, -index};
-    }
-    if (best.slot < 0 || rank > best_rank) {
-      best = {index, keep};
-      best_rank = rank;
-    }
+    kvcache::SlotState state{.live = slot.run != nullptr,
+                             .held = static_cast<std::uint32_t>(slot.tokens.size()),
+                             .last_used = slot.last_used,
+                             .kept_until = slot.kept_until};
+    // A fork does not go on in the slot that it was forked from.
+    const bool forked = slot.kept_until > now && slot.session != session;
+    if (!state.live && !forked) state.keep = reusable(slot, index, prompt);
+    states.push_back(state);
   }
-  return best;
+  return states;
 }
 
-void Scheduler::occupy(Run& run, Choice choice) {
-  Slot& slot = slots_[static_cast<std::size_t>(choice.slot)];
-  const auto held = static_cast<std::int64_t>(slot.tokens.size());
+// False: nobody behind it gets a slot now either.
+bool Scheduler::try_assign(Run& run, MonotonicTime now) {
+  kvcache::Resume offer = cache_ != nullptr ? cache_->offer(run.prompt) : kvcache::Resume{};
+  const auto states = slot_states(run.keys, run.spec.session, now);
+  const auto size = static_cast<std::uint32_t>(run.keys.size());
+  kvcache::SlotChoice choice = kvcache::choose_slot(states, size, offer.tokens, now);
+  const bool continues = choice.kind == kvcache::SlotChoice::Kind::continues;
+  if (cache_ != nullptr) {
+    if (cache_->must_wait(run.prompt, std::max(choice.keep, offer.tokens), now)) return true;
+    if (!continues && cache_->fetch(run.prompt, offer, now)) return true;
+    if (offer.needs_disk()) offer = cache_->offer(run.prompt);  // it does without
+  }
+  if (choice.slot < 0) return false;
+  if (continues) {
+    occupy(run, choice.slot, choice.keep, nullptr, now);
+    return true;
+  }
+  // The cells that the slot shares with the prompt are as good as what would be brought in.
+  const std::uint32_t own = states[static_cast<std::size_t>(choice.slot)].keep;
+  const bool keeps_own = own >= kvcache::kMinResumeTokens && own >= offer.tokens;
+  const bool imports = !keeps_own && offer.tokens > 0;
+  const bool saves = cache_ != nullptr && cache_->worth_saving(choice.slot);
+  const bool exports = imports && offer.needs_export();
+  if ((saves || exports || imports) && moved_) {
+    move_waits_ = true;
+    return false;
+  }
+  if (exports) {
+    for (const kvcache::ResumeStep& step : offer.steps) {
+      if (step.source == kvcache::Source::slot) {
+        cache_->save(step.slot, false);
+        break;
+      }
+    }
+    // What could not be exported will not come, and is computed.
+    if (cache_->offer(run.prompt).needs_export()) {
+      occupy(run, choice.slot, own, nullptr, now);
+      return true;
+    }
+  } else if (saves) {
+    cache_->save(choice.slot, !keeps_own);
+    if (!keeps_own) slots_[static_cast<std::size_t>(choice.slot)].tokens.clear();
+    if (cache_->worth_saving(choice.slot)) cache_->dropped(choice.slot);  // it did not work: once is enough
+  }
+  if (exports || saves) {
+    moved_ = move_waits_ = true;
+    return false;
+  }
+  occupy(run, choice.slot, keeps_own ? own : 0, imports ? &offer : nullptr, now);
+  return true;
+}
+
+void Scheduler::occupy(Run& run, int index, std::uint32_t keep, const kvcache::Resume* offer,
+                       MonotonicTime now) {
+  Slot& slot = slots_[static_cast<std::size_t>(index)];
+  const auto held = static_cast<std::uint32_t>(slot.tokens.size());
   const auto clear = [&] {
-    decoder_.remove(choice.slot, -1, -1);
-    choice.keep = 0;
+    decoder_.remove(index, -1, -1);
+    keep = 0;
   };
-  if (choice.keep == 0) {
-    if (held > 0 || decoder_.position_max(choice.slot) >= 0) clear();
-  } else if (choice.keep < held &&
-             !decoder_.remove(choice.slot, static_cast<std::int32_t>(choice.keep), -1)) {
+  if (keep == 0) {
+    if (held > 0 || decoder_.position_max(index) >= 0) clear();
+  } else if (keep < held && !decoder_.remove(index, static_cast<std::int32_t>(keep), -1)) {
     clear();
   }
   // The books and the memory must agree; if they do not, the cells are worthless.
-  if (choice.keep > 0 && decoder_.position_max(choice.slot) != choice.keep - 1) clear();
+  if (keep > 0 && decoder_.position_max(index) != static_cast<std::int32_t>(keep) - 1) clear();
 
   slot.tokens.clear();
-  sink_.on_slot(choice.slot, {});
+  sink_.on_slot(index, {});
+  if (cache_ != nullptr) {
+    if (keep > 0) {
+      cache_->keep(run.prompt, index, keep, now);
+    } else {
+      cache_->dropped(index);
+    }
+    if (offer != nullptr) {
+      moved_ = true;
+      if (cache_->import(run.prompt, *offer, index, now)) keep = offer->tokens;
+    }
+  } else {
+    run.prompt.tiers.slot = keep;
+  }
   slot.run = &run;
-  run.slot = choice.slot;
-  run.fed = run.cached = choice.keep;
+  slot.session = run.spec.session;
+  run.slot = index;
+  run.fed = run.cached = keep;
   run.slot_granted = clock_.now();
   prompt_tokens_ += static_cast<std::uint64_t>(run.prompt_tokens);
   cached_tokens_ += static_cast<std::uint64_t>(run.cached);
+  if (cache_ != nullptr) cache_->begin(run.prompt, keep, predicted_time(run), now);
   sink_.on_prefill(run.spec.id, run.fed, run.prompt_tokens);
+}
+
+// How long the rest of its prompt will take, with what else is to be computed meanwhile.
+Millis Scheduler::predicted_time(const Run& run) const {
+  const double tokens = static_cast<double>(run.prompt_tokens - run.fed);
+  double ms = costs_.knows_prefill() ? costs_.prefill_ms(run.prompt_tokens - run.fed, run.fed) : tokens;
+  int prompts = 0, streams = 0;
+  for (const auto& other : runs_) {
+    prompts += other->prefilling() ? 1 : 0;
+    streams += other->decoding() ? 1 : 0;
+  }
+  ms *= std::max(prompts, 1);
+  // Beside live streams a prompt goes in small chunks with a call for the streams between them.
+  if (streams > 0) ms *= 3;
+  return Millis(500 + static_cast<std::int64_t>(ms));
 }
 
 void Scheduler::assign_slots() {
   const MonotonicTime now = clock_.now();
-  while (true) {
-    Run* next = nullptr;
-    for (const auto& run : runs_) {
-      if (run->slot < 0 && (next == nullptr || before(*run, *next, now))) next = run.get();
-    }
-    if (next == nullptr) break;
-    const Choice choice = choose_slot(next->keys);
-    if (choice.slot < 0) break;
-    occupy(*next, choice);
+  move_waits_ = false;
+  if (cache_ != nullptr) cache_->tend(now);
+  std::vector<Run*> waiting = waiting_runs(now);
+  for (Run* run : waiting) {
+    if (!try_assign(*run, now)) break;
   }
   report_queue(now);
 }
 
-void Scheduler::report_queue(MonotonicTime now) {
+std::vector<Scheduler::Run*> Scheduler::waiting_runs(MonotonicTime now) const {
   std::vector<Run*> waiting;
   for (const auto& run : runs_) {
     if (run->slot < 0) waiting.push_back(run.get());
   }
   std::sort(waiting.begin(), waiting.end(), [&](const Run* a, const Run* b) { return before(*a, *b, now); });
-  for (std::size_t i = 0; i < waiting.size(); ++i) {
-    const auto ahead = static_cast<std::int64_t>(i);
-    if (waiting[i]->reported_ahead == ahead) continue;
-    waiting[i]->reported_ahead = ahead;
-    sink_.on_queued(waiting[i]->spec.id, ahead);
+  return waiting;
+}
+
+void Scheduler::poke() {
+  if (poisoned_) return;
+  moved_ = false;
+  assign_slots();
+}
+
+void Scheduler::report_queue(MonotonicTime now) {
+  std::int64_t ahead = -1;
+  for (Run* run : waiting_runs(now)) {
+    if (run->reported_ahead == ++ahead) continue;
+    run->reported_ahead = ahead;
+    sink_.on_queued(run->spec.id, ahead);
   }
 }
 
-std::int64_t Scheduler::forecast_cached(std::span<const Token> prompt) const {
-  return choose_slot(prompt).keep;
+std::optional<MonotonicTime> Scheduler::wake_at() const {
+  std::optional<MonotonicTime> first;
+  for (const auto& run : runs_) {
+    if (run->slot >= 0 || !run->prompt.fetch_until) continue;
+    if (!first || *run->prompt.fetch_until < *first) first = run->prompt.fetch_until;
+  }
+  return first;
+}
+
+void Scheduler::leave_to_family(const std::string& session, MonotonicTime now) {
+  if (session.empty()) return;
+  for (Slot& slot : slots_) {
+    if (slot.session == session) slot.kept_until = now + kForkKeeps;
+  }
+}
+
+Forecast Scheduler::forecast(const RunSpec& spec) const {
+  Forecast out;
+  CachedPrompt prompt = cached_prompt(spec);
+  const kvcache::Resume offer = cache_ != nullptr ? cache_->offer(prompt) : kvcache::Resume{};
+  const MonotonicTime now = clock_.now();
+  const auto choice = kvcache::choose_slot(slot_states(spec.prompt, spec.session, now),
+                                           static_cast<std::uint32_t>(spec.prompt.size()), offer.tokens, now);
+  out.cached = std::max(choice.keep, offer.tokens);
+  if (cache_ != nullptr) out.prefix_break = cache_->find_break(prompt);
+  return out;
+}
+
+CachedPrompt Scheduler::cached_prompt(const RunSpec& spec) const {
+  CachedPrompt prompt;
+  prompt.id = spec.id;
+  prompt.keys = kvcache::token_keys(spec.prompt);
+  prompt.token_ends = spec.token_ends;
+  prompt.spans = spec.spans;
+  prompt.session = spec.session;
+  prompt.ephemeral = spec.ephemeral;
+  prompt.arrived = clock_.now();
+  return prompt;
+}
+
+// Runs stay where they stand: their end is told by the end of the process.
+void Scheduler::freeze(MonotonicTime until) {
+  if (cache_ == nullptr || poisoned_) return;
+  for (const auto& run : runs_) {
+    cache_->finish(run->prompt, run->slot,
+                   std::span(run->keys).first(static_cast<std::size_t>(std::max<std::int64_t>(0, run->fed))),
+                   clock_.now());
+  }
+  cache_->save_everything();
+  cache_->settle(until);
 }
 
 }  // namespace gezel::scheduler

@@ -47,6 +47,7 @@ class ConfigReader {
     }
     read_dirs(file);
     read_updates(file);
+    read_prompt_cache(file);
   }
 
  private:
@@ -118,6 +119,34 @@ class ConfigReader {
       return;
     }
     out_.config.catalog_updates = std::move(out);
+  }
+
+  std::optional<Bytes> mebibytes(const std::string& pointer, const json::value& value) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    if (value.is_int64() && value.get_int64() >= 0 && value.get_int64() <= kMost)
+      return static_cast<Bytes>(value.get_int64()) * kMiB;
+    wrong(pointer, value, "a whole number of MiB from 0 on");
+    return std::nullopt;
+  }
+
+  void read_prompt_cache(const json::object& file) {
+    auto& out = out_.config.prompt_cache;
+    if (const auto* budgets = member(file, "cacheBudgetMb")) {
+      if (!budgets->is_object()) {
+        wrong("/cacheBudgetMb", *budgets, "an object of engines and their budgets");
+      } else if (const auto* own = member(budgets->get_object(), "embedded")) {
+        out.memory = mebibytes("/cacheBudgetMb/embedded", *own);
+      }
+    }
+    if (const auto* disk = member(file, "embeddedDiskCache")) {
+      if (disk->is_bool()) {
+        out.disk = disk->get_bool();
+      } else {
+        wrong("/embeddedDiskCache", *disk, "true or false");
+      }
+    }
+    if (const auto* budget = member(file, "embeddedDiskCacheBudgetMb"))
+      out.disk_all = mebibytes("/embeddedDiskCacheBudgetMb", *budget);
   }
 
   ConfigFile& out_;

@@ -4,7 +4,8 @@
 // sections 3.1, 15 and 17.3). Blocking.
 //
 //   {"provider": "llama-cpp", "defaultModel": {"llama-cpp": "<id>"}, "firstRunCompleted": true,
-//    "modelDirs": ["/absolute/folder"], "catalogUpdates": {"enabled": false, "url": "https://..."}}
+//    "modelDirs": ["/absolute/folder"], "catalogUpdates": {"enabled": false, "url": "https://..."},
+//    "cacheBudgetMb": {"embedded": 4096}, "embeddedDiskCache": true, "embeddedDiskCacheBudgetMb": 8192}
 //
 // Every member may be absent, members nobody knows are kept. One that is wrong is not used, and the others
 // count.
@@ -16,6 +17,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "engine_llama/prompt_cache_settings.h"
 #include "models/default_model.h"
 
 namespace gezel::service {
@@ -33,6 +35,7 @@ struct Config {
   bool first_run_completed = false;
   std::vector<std::filesystem::path> model_dirs;  // absolute
   CatalogUpdateSettings catalog_updates;
+  engine_llama::PromptCacheSettings prompt_cache;
 };
 
 struct ConfigProblem {

@@ -164,6 +164,9 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options, engi
   out.threads = options.threads;
   out.target_itl_ms = options.target_itl_ms;
   out.idle_timeout = options.idle_timeout;
+  out.prompt_cache = options.prompt_cache;
+  if (!out.prompt_cache.memory)
+    out.prompt_cache.memory = capacity::default_prompt_cache(system::read_memory().total);
   if (options.ambient_quiet) out.ambient_quiet = *options.ambient_quiet;
   out.sandbox = options.sandbox;
   out.behaviors = options.behaviors;
@@ -181,6 +184,10 @@ void use_config(ServiceOptions& options) {
   options.pins = std::move(config.pins);
   options.first_run_completed = config.first_run_completed;
   options.catalog_updates = std::move(config.catalog_updates);
+  auto& cache = options.prompt_cache;
+  if (!cache.memory) cache.memory = config.prompt_cache.memory;
+  if (!cache.disk) cache.disk = config.prompt_cache.disk;
+  if (!cache.disk_all) cache.disk_all = config.prompt_cache.disk_all;
   auto& folders = options.installs.discovery_roots.user_folders;
   folders = join_model_dirs(std::move(folders), config.model_dirs);
   for (const auto& folder : folders) {

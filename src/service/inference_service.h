@@ -62,6 +62,8 @@ struct ServiceOptions {
   NeighbourTrial neighbour_trial;
   GpuSettings gpu;
   bool sandbox = true;
+  // Flags and the environment; create() for a daemon adds what config.json says.
+  engine_llama::PromptCacheSettings prompt_cache;
   bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls
   prompt::BehaviorSwitches behaviors;  // GEZEL_FORCE_BEHAVIORS, GEZEL_REMOVE_BEHAVIORS
   std::vector<std::string> excluded_buffer_types;  // failed the engine's self-test on this machine

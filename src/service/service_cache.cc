@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "capacity/cache_budget.h"
+#include "capacity/budget.h"
 
 #include "service/service_core.h"
 
@@ -87,7 +87,7 @@ asio::awaitable<json::value> ServiceCore::cache_stats() {
     provider["engineKey"] = listed.model_id + ":0";  // one replica of each model
     provider["generation"] = listed.status.generation;
     provider["defaultBudgetBytes"] =
-        ram > 0 ? json::value(capacity::default_cache_budget(ram)) : json::value();
+        ram > 0 ? json::value(capacity::default_prompt_cache(ram)) : json::value();
     provider["systemRamBytes"] = ram > 0 ? json::value(ram) : json::value();
     providers.push_back(std::move(provider));
   }

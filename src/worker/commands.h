@@ -5,9 +5,11 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "protocol/messages.h"
 #include "scheduler/scheduler.h"
 #include "worker/intake.h"
 
@@ -24,8 +26,14 @@ struct SetThreads {
   int threads;
 };
 struct StatsQuery {};
+// Of the prefix cache; `prompt`: of the query's request.
+struct CacheCommand {
+  protocol::CacheQuery query;
+  std::optional<Prepared> prompt;
+};
+struct DiskDone {};  // the disk tier has something to say
 struct Stop {};
-using Command = std::variant<Prepared, Cancel, Pause, SetThreads, StatsQuery, Stop>;
+using Command = std::variant<Prepared, Cancel, Pause, SetThreads, StatsQuery, CacheCommand, DiskDone, Stop>;
 
 class Commands {
  public:
@@ -36,10 +44,15 @@ class Commands {
     }
     wake_.notify_one();
   }
-  // Everything that waits. With `wait`: blocks until there is something.
-  std::deque<Command> take(bool wait) {
+  // Everything that waits. With `wait`: blocks until there is something, or until then.
+  std::deque<Command> take(bool wait, std::optional<MonotonicTime> until = std::nullopt) {
     std::unique_lock lock(mutex_);
-    if (wait) wake_.wait(lock, [this] { return !queue_.empty(); });
+    const auto something = [this] { return !queue_.empty(); };
+    if (wait && until) {
+      wake_.wait_until(lock, *until, something);
+    } else if (wait) {
+      wake_.wait(lock, something);
+    }
     return std::exchange(queue_, {});
   }
 

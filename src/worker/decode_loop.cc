@@ -6,10 +6,13 @@ namespace gezel::worker {
 
 void DecodeLoop::run() {
   while (!stopping_ && !scheduler_.poisoned()) {
-    for (Command& command : commands_.take(!scheduler_.runnable())) {
+    auto commands = commands_.take(!scheduler_.runnable(), scheduler_.wake_at());
+    if (commands.empty() && !scheduler_.runnable()) scheduler_.poke();  // the time has come
+    for (Command& command : commands) {
       std::visit([this](auto& body) { apply(body); }, command);
     }
     if (!stopping_ && scheduler_.runnable()) scheduler_.step();
+    cache_.tend();
   }
 }
 
@@ -17,7 +20,13 @@ void DecodeLoop::apply(Prepared& prepared) {
   protocol::Started started;
   started.id = prepared.run.id;
   started.prompt_tokens = static_cast<std::int64_t>(prepared.run.prompt.size());
-  started.cached_tokens = scheduler_.forecast_cached(prepared.run.prompt);
+  const scheduler::Forecast forecast = scheduler_.forecast(prepared.run);
+  started.cached_tokens = forecast.cached;
+  if (forecast.prefix_break) {
+    started.prefix_break = cache_.describe(*forecast.prefix_break, prepared.span_messages, false);
+    sink_.remember_break(prepared.run.id, cache_.describe(*forecast.prefix_break, prepared.span_messages,
+                                                          prepared.prefix_snippets));
+  }
   started.reasoning_open = prepared.reasoning_open;
   started.warnings = std::move(prepared.warnings);
   started.splits_reasoning = prepared.splits_reasoning;
@@ -50,6 +59,7 @@ void DecodeLoop::apply(const StatsQuery&) {
   const costmodel::CostModel& costs = scheduler_.costs();
   if (costs.knows_decode()) stats.decode_tps = 1000 / std::max(costs.decode_ms(1, 0), 1e-3);
   if (costs.knows_prefill()) stats.prefill_tps = 512'000 / std::max(costs.prefill_ms(512, 0), 1e-3);
+  stats.cache = cache_.statistics();
   outbox_.push(stats);
 }
 

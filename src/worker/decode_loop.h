@@ -5,7 +5,9 @@
 #include "llama/llama.h"
 #include "scheduler/scheduler.h"
 #include "system/process_usage.h"
+#include "worker/cache_desk.h"
 #include "worker/commands.h"
+#include "worker/frame_sink.h"
 #include "worker/outbox.h"
 
 namespace gezel::worker {
@@ -13,9 +15,15 @@ namespace gezel::worker {
 class DecodeLoop {
  public:
   // `usage` was made before the sandbox closed /proc.
-  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, Outbox& outbox, Commands& commands,
-             const system::ProcessUsage& usage)
-      : scheduler_(scheduler), context_(context), outbox_(outbox), commands_(commands), usage_(usage) {}
+  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, CacheDesk& cache, FrameSink& sink,
+             Outbox& outbox, Commands& commands, const system::ProcessUsage& usage)
+      : scheduler_(scheduler),
+        context_(context),
+        cache_(cache),
+        sink_(sink),
+        outbox_(outbox),
+        commands_(commands),
+        usage_(usage) {}
 
   // Returns when a stop was asked for or the backend failed.
   void run();
@@ -27,9 +35,13 @@ class DecodeLoop {
   void apply(const SetThreads& order) { context_.set_threads(order.threads); }
   void apply(const Stop&) { stopping_ = true; }
   void apply(const StatsQuery&);
+  void apply(CacheCommand& command) { cache_.answer(std::move(command)); }
+  void apply(const DiskDone&) { scheduler_.poke(); }
 
   scheduler::Scheduler& scheduler_;
   llama::Context& context_;
+  CacheDesk& cache_;
+  FrameSink& sink_;
   Outbox& outbox_;
   Commands& commands_;
   const system::ProcessUsage& usage_;

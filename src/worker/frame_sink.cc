@@ -30,6 +30,11 @@ void FrameSink::on_queued(scheduler::RunId id, std::int64_t ahead) {
 }
 
 void FrameSink::on_done(const scheduler::RunResult& result) {
+  if (const auto silent = silent_.find(result.id); silent != silent_.end()) {
+    silent->second(&result, {});
+    silent_.erase(silent);
+    return;
+  }
   protocol::Done done;
   done.id = result.id;
   done.reason = result.length ? "length" : "stop";
@@ -42,10 +47,22 @@ void FrameSink::on_done(const scheduler::RunResult& result) {
   done.predicted_ms = result.predicted_ms;
   done.reasoning_tokens = result.steering.reasoning_tokens;
   done.repetition = result.steering.repetition;
+  done.cached = {result.cached.slot, result.cached.host, result.cached.disk, result.cached.coalesced};
+  if (const auto found = breaks_.find(result.id); found != breaks_.end()) {
+    done.prefix_break = std::move(found->second);
+    breaks_.erase(found);
+  }
   outbox_.push(std::move(done));
 }
 
 void FrameSink::on_failed(scheduler::RunId id, scheduler::RunError error, std::string_view detail) {
+  breaks_.erase(id);
+  if (const auto silent = silent_.find(id); silent != silent_.end()) {
+    silent->second(nullptr,
+                   error == scheduler::RunError::cancelled ? "it was cancelled" : "the engine failed");
+    silent_.erase(silent);
+    return;
+  }
   protocol::Failed failed;
   failed.id = id;
   switch (error) {
@@ -75,6 +92,7 @@ void FrameSink::on_failed(scheduler::RunId id, scheduler::RunError error, std::s
 
 void FrameSink::progress(scheduler::RunId id, const char* stage, std::int64_t ahead, std::int64_t done,
                          std::int64_t total) {
+  if (silent_.contains(id)) return;
   protocol::Progress progress;
   progress.id = id;
   progress.stage = stage;

@@ -8,6 +8,7 @@
 
 #include "prompt/compact_tools.h"
 #include "prompt/tuning_profiles.h"
+#include "worker/prompt_spans.h"
 #include "worker/reasoning_start.h"
 #include "worker/tool_block.h"
 #include "worker/window_check.h"
@@ -77,6 +78,19 @@ void Intake::submit(protocol::TokensQuery query) {
   wake_.notify_one();
 }
 
+void Intake::submit(protocol::CacheQuery query) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.emplace_back(std::move(query));
+  }
+  wake_.notify_one();
+}
+
+void Intake::on_cache_query(std::function<void(protocol::CacheQuery, Prepared)> deliver) {
+  const std::lock_guard lock(mutex_);
+  deliver_query_ = std::move(deliver);
+}
+
 bool Intake::cancel(std::uint64_t id) {
   const std::lock_guard lock(mutex_);
   if (here_.erase(id) == 0) return false;
@@ -105,8 +119,10 @@ void Intake::run() {
     guard_.enter(std::visit([](const auto& body) { return body.id; }, item));
     if (auto* generate = std::get_if<protocol::Generate>(&item)) {
       prepare(std::move(*generate));
+    } else if (auto* tokens = std::get_if<protocol::TokensQuery>(&item)) {
+      answer(std::move(*tokens));
     } else {
-      answer(std::move(std::get<protocol::TokensQuery>(item)));
+      answer(std::move(std::get<protocol::CacheQuery>(item)));
     }
     guard_.leave();
     lock.lock();
@@ -223,6 +239,7 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
                         std::random_device{}()),
       options_.vocab_view);
   sampler.accept(tokens);
+  PromptSpans spans = find_spans(vocab_, rendered->text, tokens, request.request.messages);
   std::vector<std::string> stop = std::move(request.request.stop);
   stop.insert(stop.end(), template_.extra_stops().begin(), template_.extra_stops().end());
   std::optional<std::int64_t> max_tokens;
@@ -235,14 +252,21 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
                          .stop = std::move(stop),
                          .top_logprobs = request.request.logprobs ? request.request.top_logprobs : -1,
                          .steering = std::move(steered->steering),
-                         .lane = request.request.lane},
+                         .lane = request.request.lane,
+                         .token_ends = std::move(spans.token_ends),
+                         .spans = std::move(spans.spans),
+                         .session = request.request.session_key,
+                         .parent_session = request.request.parent_session,
+                         .ephemeral = request.request.ephemeral},
       start.open,
       rendered->replayed,
       rendered->replay_missed,
       std::move(rendered->warnings),
       constraints_.reasons(),
       std::move(steered->spellings),
-      std::move(chosen.profile)};
+      std::move(chosen.profile),
+      std::move(spans.messages),
+      request.request.prefix_snippets};
 }
 
 void Intake::answer(protocol::TokensQuery query) {
@@ -262,6 +286,48 @@ void Intake::answer(protocol::TokensQuery query) {
     reply.count = static_cast<std::int64_t>(tokenize(rendered->text).size());
   }
   outbox_.push(std::move(reply));
+}
+
+// Its request as a prompt alone: nothing will be sampled.
+void Intake::answer(protocol::CacheQuery query) {
+  const auto refuse = [&](std::string code, std::string message) {
+    protocol::CacheReply reply;
+    reply.id = query.id;
+    reply.code = std::move(code);
+    reply.message = std::move(message);
+    outbox_.push(std::move(reply));
+  };
+  prompt::GenerateRequest& request = *query.request;
+  fill_in(request);
+  auto rendered = render(request);
+  if (!rendered) return refuse(rendered.error().code, rendered.error().message);
+  auto tokens = tokenize(rendered->text);
+  const auto count = static_cast<std::int64_t>(tokens.size());
+  if (count == 0 || count >= options_.context_per_slot) {
+    return refuse("context-overflow", fmt::format("The prompt has {} tokens; 1 to {} fit the loaded window.",
+                                                  count, options_.context_per_slot - 1));
+  }
+  PromptSpans spans = find_spans(vocab_, rendered->text, tokens, request.messages);
+  Prepared prepared{
+      .run = scheduler::RunSpec{.id = 0,
+                                .prompt = std::move(tokens),
+                                .max_tokens = 0,
+                                .sampler = sampling::Sampler(sampling::resolve(request.sampling, {}, 0),
+                                                             options_.vocab_view),
+                                .stop = {},
+                                .steering = nullptr,
+                                .lane = prompt::Lane::background,
+                                .token_ends = std::move(spans.token_ends),
+                                .spans = std::move(spans.spans),
+                                .session = request.session_key,
+                                .parent_session = {},
+                                .ephemeral = request.ephemeral,
+                                .only_prompt = true},
+      .warnings = {},
+      .call_spellings = {},
+      .tuning_profile = {},
+      .span_messages = std::move(spans.messages)};
+  deliver_query_(std::move(query), std::move(prepared));
 }
 
 }  // namespace gezel::worker

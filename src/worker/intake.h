@@ -40,6 +40,8 @@ struct Prepared {
   bool splits_reasoning = false;
   std::vector<std::string> call_spellings;
   std::string tuning_profile;
+  std::vector<int> span_messages;  // of each of run.spans, its message's number
+  bool prefix_snippets = false;
 };
 
 struct IntakeOptions {
@@ -57,22 +59,26 @@ class Intake {
   Intake(IntakeOptions options, const llama::Vocab& vocab, chat::ChatTemplate& chat_template,
          const TokenMemory& memory, Constraints& constraints, IntakeGuard& guard, Outbox& outbox,
          std::function<void(Prepared)> deliver);
+  // Where questions about the cache go whose prompt was made; before the first of them.
+  void on_cache_query(std::function<void(protocol::CacheQuery, Prepared)> deliver);
   ~Intake();
 
   void submit(protocol::Generate request);
   void submit(protocol::TokensQuery query);
+  void submit(protocol::CacheQuery query);
   // True: the request was still here and will never be delivered; its terminal frame is on its way.
   // False: it is past (or unknown), and the scheduler must be told.
   bool cancel(std::uint64_t id);
 
  private:
-  using Item = std::variant<protocol::Generate, protocol::TokensQuery>;
+  using Item = std::variant<protocol::Generate, protocol::TokensQuery, protocol::CacheQuery>;
   using Outcome = std::variant<Prepared, protocol::Failed>;
   void run();
   void prepare(protocol::Generate request);
   // Nothing when the request was cancelled meanwhile.
   std::optional<Outcome> work(protocol::Generate request);
   void answer(protocol::TokensQuery query);
+  void answer(protocol::CacheQuery query);
   bool is_here(std::uint64_t id);
   // With the tools in the system text where the template shows none.
   Result<chat::Rendered> render(const prompt::GenerateRequest& request);
@@ -89,6 +95,7 @@ class Intake {
   IntakeGuard& guard_;
   Outbox& outbox_;
   const std::function<void(Prepared)> deliver_;
+  std::function<void(protocol::CacheQuery, Prepared)> deliver_query_;
   const std::size_t longest_piece_;  // bytes
   std::mutex mutex_;
   std::condition_variable wake_;

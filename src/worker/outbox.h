@@ -17,9 +17,9 @@ namespace gezel::worker {
 
 class Outbox {
  public:
-  using Message =
-      std::variant<protocol::Phase, protocol::Ready, protocol::Started, protocol::Step, protocol::Progress,
-                   protocol::Done, protocol::Failed, protocol::Stats, protocol::TokensReply>;
+  using Message = std::variant<protocol::Phase, protocol::Ready, protocol::Started, protocol::Step,
+                               protocol::Progress, protocol::Done, protocol::Failed, protocol::Stats,
+                               protocol::TokensReply, protocol::CacheReply>;
 
   // `decode_steps` is read for the heartbeat. `on_broken` is called once, on whichever thread notices, when
   // the daemon is gone or when so much waits for it that it must have stopped reading.

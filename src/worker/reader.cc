@@ -84,6 +84,27 @@ Result<> Reader::handle(const protocol::Frame& frame) {
       }
       return {};
     }
+    case FrameType::cache: {
+      auto query = protocol::parse_cache_query(frame.body);
+      if (!query) {
+        // As with a request: it costs whoever asked.
+        const auto id = protocol::peek_id(frame.body);
+        if (!id) return std::unexpected(query.error());
+        protocol::CacheReply reply;
+        reply.id = *id;
+        reply.code = "invalid-request";
+        reply.message = query.error().message;
+        outbox_.push(std::move(reply));
+        return {};
+      }
+      if (intake_ == nullptr) return not_ready();
+      if (query->request) {
+        intake_->submit(std::move(*query));
+      } else {
+        commands_.push(CacheCommand{std::move(*query), std::nullopt});
+      }
+      return {};
+    }
     case FrameType::ping:
       outbox_.pong();
       return {};

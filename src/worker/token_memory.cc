@@ -1,5 +1,7 @@
 #include "worker/token_memory.h"
 
+#include <algorithm>
+
 namespace gezel::worker {
 
 void TokenMemory::set(int slot, std::span<const llama::Token> tokens) {
@@ -9,6 +11,40 @@ void TokenMemory::set(int slot, std::span<const llama::Token> tokens) {
   } else {
     sequences_[slot].assign(tokens.begin(), tokens.end());
   }
+}
+
+void TokenMemory::retire(int slot) {
+  std::vector<llama::Token> tokens;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto held = sequences_.find(slot); held != sequences_.end()) {
+      tokens = std::move(held->second);
+      sequences_.erase(held);
+    }
+  }
+  if (!tokens.empty()) remember(std::move(tokens));
+}
+
+void TokenMemory::remember(std::vector<llama::Token> tokens) {
+  const std::lock_guard lock(mutex_);
+  // What a conversation was before its last turn is part of what it is now.
+  std::erase_if(past_, [&](const auto& past) {
+    const bool begins = past.size() <= tokens.size() && std::equal(past.begin(), past.end(), tokens.begin());
+    if (begins) past_tokens_ -= past.size();
+    return begins;
+  });
+  past_tokens_ += tokens.size();
+  past_.push_back(std::move(tokens));
+  while (past_.size() > kMostPast || past_tokens_ > kMostPastTokens) {
+    past_tokens_ -= past_.front().size();
+    past_.pop_front();
+  }
+}
+
+void TokenMemory::forget_past() {
+  const std::lock_guard lock(mutex_);
+  past_.clear();
+  past_tokens_ = 0;
 }
 
 TokenMemory::Match TokenMemory::match(std::span<const llama::Token> sequence, std::string_view text) const {
@@ -41,14 +77,18 @@ std::vector<llama::Token> TokenMemory::tokenize(std::string_view text) const {
   Match match_of_best;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& [slot, sequence] : sequences_) {
+    const std::vector<llama::Token>* longest = nullptr;
+    const auto consider = [&](const std::vector<llama::Token>& sequence) {
       const Match found = match(sequence, text);
       if (std::max(found.whole.bytes, found.aligned.bytes) <=
           std::max(match_of_best.whole.bytes, match_of_best.aligned.bytes))
-        continue;
-      best = sequence;
+        return;
+      longest = &sequence;
       match_of_best = found;
-    }
+    };
+    for (const auto& [slot, sequence] : sequences_) consider(sequence);
+    for (const auto& sequence : past_) consider(sequence);
+    if (longest != nullptr) best = *longest;
   }
   if (match_of_best.whole.bytes > 0) {
     const auto rest = vocab_.tokenize(text.substr(match_of_best.whole.bytes), false, true);

@@ -103,6 +103,20 @@ TEST_P(EveryVocabularysMemory, TheLongestOfSeveralSequencesIsTaken) {
   }
 }
 
+TEST_P(EveryVocabularysMemory, WhatASlotHeldIsRememberedUntilItIsForgotten) {
+  const std::string mark = control();
+  const std::string prompt = "Hello 12." + mark + "Why?" + mark;
+  Tokens sequence = canonical(prompt);
+  const Tokens answer = letter_by_letter("because");
+  sequence.insert(sequence.end(), answer.begin(), answer.end());
+  memory.set(0, sequence);
+  const Tokens held = memory.tokenize(prompt + "because" + mark);
+  memory.retire(0);
+  EXPECT_EQ(memory.tokenize(prompt + "because" + mark), held);
+  memory.forget_past();
+  EXPECT_EQ(memory.tokenize(prompt + "because" + mark), canonical(prompt + "because" + mark));
+}
+
 TEST_P(EveryVocabularysMemory, OddInputIsOnlyText) {
   memory.set(0, {});
   memory.set(1, canonical("x"));

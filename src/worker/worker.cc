@@ -25,6 +25,8 @@
 #include "scheduler/scheduler.h"
 #include "system/process_usage.h"
 #include "template/chat_template.h"
+#include "worker/cache_desk.h"
+#include "worker/cache_start.h"
 #include "worker/commands.h"
 #include "worker/constraints.h"
 #include "worker/decode_loop.h"
@@ -80,6 +82,13 @@ class ContextDecoder final : public scheduler::Decoder {
   }
   std::int32_t position_min(int slot) override { return context_.position_min(slot); }
   std::int32_t position_max(int slot) override { return context_.position_max(slot); }
+  Bytes state_bytes(int slot, bool partial) override { return context_.state_bytes(slot, partial); }
+  Bytes export_state(int slot, bool partial, std::span<std::byte> out) override {
+    return context_.export_state(slot, partial, out);
+  }
+  Bytes import_state(int slot, bool partial, std::span<const std::byte> image) override {
+    return context_.import_state(slot, partial, image);
+  }
 
  private:
   llama::Context& context_;
@@ -323,11 +332,14 @@ int run_worker(int fd) {
   TokenMemory memory(vocab);
   FrameSink sink(outbox, vocab, memory, decode_steps);
   const OutputText output(vocab);
+  options.reuse = !load->cache.off;
+  StartedCache cache = start_cache(*load, *loaded->model, *loaded->context, loaded->flash_attention, decoder,
+                                   clock, [&commands] { commands.push(DiskDone{}); });
   scheduler::Scheduler scheduler(
       options, decoder,
       {[&output](scheduler::Token token) { return output(token); },
        [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
-      clock, sink);
+      clock, sink, cache.cache.get());
   loaded->context->set_abort_flag(scheduler.abort_flag());
   scheduler_for_heartbeat = &scheduler;
 
@@ -355,10 +367,15 @@ int run_worker(int fd) {
                  std::move(load->tuning_profile), std::move(view)},
                 vocab, *loaded->chat_template, memory, constraints, guard, outbox,
                 [&commands](Prepared prepared) { commands.push(std::move(prepared)); });
+  intake.on_cache_query([&commands](protocol::CacheQuery query, Prepared prompt) {
+    commands.push(CacheCommand{std::move(query), std::move(prompt)});
+  });
+  CacheDesk desk(scheduler, cache.cache.get(), vocab, memory, sink, outbox, clock);
   reader.attach(&intake, &scheduler);
   outbox.push(describe(*loaded, sandbox, 0));
 
-  DecodeLoop(scheduler, *loaded->context, outbox, commands, usage).run();
+  DecodeLoop(scheduler, *loaded->context, desk, sink, outbox, commands, usage).run();
+  scheduler.freeze(clock.now() + Millis(load->cache.stop_ms));
   outbox.flush();
   // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
   ::_exit(scheduler.poisoned() ? kExitBackend : kExitDaemonGone);

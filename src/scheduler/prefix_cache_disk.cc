@@ -1,0 +1,90 @@
+// The disk tier: what is written, what comes back, and what goes.
+#include <algorithm>
+
+#include "base/log.h"
+#include "scheduler/prefix_cache.h"
+
+namespace gezel::scheduler {
+
+using kvcache::kNoNode;
+using kvcache::NodeId;
+using kvcache::Tier;
+
+void PrefixCache::note(kvcache::Tree::Dropped dropped) {
+  for (const std::uint64_t nodes : dropped.nodes) counts_.evicted += nodes;
+  if (io_ == nullptr) return;
+  for (const kvcache::Digest& record : dropped.records) io_->remove(record);
+}
+
+void PrefixCache::relieve() {
+  // What should be on disk and is not yet stays a little longer.
+  const bool writable = io_ != nullptr && io_->writable();
+  note(tree_.relieve(Tier::host, [&](NodeId id) {
+    const kvcache::Node* node = tree_.find(id);
+    return writable && !node->disk && node->cls != kvcache::Class::tail;
+  }));
+}
+
+void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
+  if (auto* written = std::get_if<RecordIo::Written>(&completion)) {
+    if (written->record) {
+      tree_.set_disk(written->node, written->record);
+    } else {
+      write_all_ = false;  // the disk refuses: what waits is tried again with the next change
+    }
+    tree_.release(written->node);
+    writing_ = kNoNode;
+    write_due_ = written->record != nullptr;
+    note(tree_.relieve(Tier::disk));
+  } else if (auto* loaded = std::get_if<RecordIo::Loaded>(&completion)) {
+    loading_.erase(loaded->record);
+    changed_ = true;
+    if (!loaded->content) {
+      tree_.forget_record(loaded->record);
+      return;
+    }
+    rates_.observe_load(Tier::disk, loaded->bytes, loaded->seconds);
+    tree_.restore(loaded->record, loaded->content->parts, std::move(loaded->content->checkpoint));
+    if (!loaded->content->complete) tree_.forget_record(loaded->record);
+  } else {
+    auto& found = std::get<RecordIo::Indexed>(completion);
+    std::move(found.entries.begin(), found.entries.end(), std::back_inserter(index_));
+    if (!found.last) return;
+    kvcache::adopt_index(tree_, options_.domain, std::exchange(index_, {}), now, clock_.wall_now());
+    indexed_ = changed_ = true;
+    note(tree_.relieve(Tier::disk));
+  }
+}
+
+void PrefixCache::write_next() {
+  if (!write_due_ || writing_ != kNoNode || !open_ || !io_->writable()) return;
+  const NodeId id = tree_.next_write(write_all_);
+  if (id == kNoNode) {
+    write_all_ = write_due_ = false;
+    return;
+  }
+  const kvcache::Node& node = *tree_.find(id);
+  io_->write(id, kvcache::record_header(tree_, id, options_.fingerprint, options_.mode), node.rows,
+             node.checkpoint);
+  tree_.acquire(id);
+  writing_ = id;
+}
+
+void PrefixCache::save_everything() {
+  for (int slot = 0; slot < options_.slots; ++slot) {
+    if (worth_saving(slot)) save(slot, false);
+  }
+  if (io_ == nullptr || !open_) return;
+  write_all_ = write_due_ = true;
+  if (!io_->writable()) write_all_ = false;
+  write_next();
+}
+
+void PrefixCache::settle(MonotonicTime until) {
+  while (writing() && clock_.now() < until) {
+    for (auto& completion : io_->take(until)) take(std::move(completion), clock_.now());
+    write_next();
+  }
+}
+
+}  // namespace gezel::scheduler

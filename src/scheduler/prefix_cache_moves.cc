@@ -1,0 +1,184 @@
+// Images between slots and the host: one staging buffer, one image at a time.
+#include <algorithm>
+
+#include "base/log.h"
+#include "scheduler/prefix_cache.h"
+
+namespace gezel::scheduler {
+
+using kvcache::Checkpoint;
+using kvcache::kNoNode;
+using kvcache::Mode;
+using kvcache::NodeId;
+using kvcache::Tier;
+
+std::uint32_t PrefixCache::safe_tokens(NodeId tip) const {
+  std::uint32_t safe = 0;
+  for (const NodeId id : tree_.path(tip)) {
+    const kvcache::Node& node = *tree_.find(id);
+    if (node.rows.empty() && !node.disk) break;
+    safe = node.end;
+  }
+  return safe;
+}
+
+bool PrefixCache::worth_saving(int slot) const {
+  const kvcache::Node* node = tree_.find(tip(slot));
+  if (node == nullptr || !moves()) return false;
+  if (!keeps_rows(options_.mode)) return !node->checkpoint && !node->disk_checkpoint();
+  return safe_tokens(tip(slot)) < node->end;
+}
+
+void PrefixCache::save(int slot, bool ends) {
+  std::uint32_t first = 0;
+  if (ends && (options_.mode == Mode::full || options_.mode == Mode::window)) {
+    // The cost then follows the new tokens only. The window is needed whole.
+    std::uint32_t start = safe_tokens(tip(slot));
+    if (options_.mode == Mode::window) {
+      const std::int32_t fed = decoder_.position_max(slot) + 1;
+      start = std::min(start, static_cast<std::uint32_t>(std::max(0, fed - options_.sliding_window)));
+    }
+    if (start > 0 && decoder_.remove(slot, 0, static_cast<std::int32_t>(start))) first = start;
+  }
+  export_slot(slot, first);
+  if (!ends) return;
+  decoder_.remove(slot, -1, -1);
+  dropped(slot);
+}
+
+bool PrefixCache::make_staging(Bytes bytes) {
+  if (bytes == 0 || (options_.staging_limit > 0 && bytes > options_.staging_limit)) return false;
+  if (staging_.size() < bytes) {
+    Buffer().swap(staging_);  // its content is not needed
+    staging_.resize(bytes);
+  }
+  return true;
+}
+
+std::optional<std::span<std::byte>> PrefixCache::export_image(int slot, bool partial) {
+  const Bytes bytes = decoder_.state_bytes(slot, partial);
+  if (!make_staging(bytes)) return std::nullopt;
+  const auto out = std::span(staging_).first(bytes);
+  if (decoder_.export_state(slot, partial, out) != bytes) return std::nullopt;
+  ++counts_.exports;
+  return out;
+}
+
+// Not by evicting the path to `node` itself.
+bool PrefixCache::make_room(Bytes bytes, NodeId node) {
+  tree_.acquire(node);
+  kvcache::Tree::Dropped gone;
+  const bool fits = tree_.make_room(Tier::host, bytes, &gone);
+  note(std::move(gone));
+  tree_.release(node);
+  return fits;
+}
+
+bool PrefixCache::export_slot(int slot, std::uint32_t first) {
+  const NodeId node = tip(slot);
+  const auto bytes = node == kNoNode ? std::nullopt : export_image(slot, false);
+  if (!bytes) return false;
+  if (!layout_) {
+    keep_whole_image(slot, *bytes);
+  } else if (const auto image = kvcache::Image::parse(*bytes, image_kind(options_.mode), &*layout_)) {
+    make_room((tree_.find(node)->end - safe_tokens(node)) * layout_->rows.token_bytes(), node);
+    tree_.absorb(node, *image, first);
+    if (const auto& kept = tree_.find(node)->checkpoint) checkpoint_bytes_ = kept->bytes.size();
+  } else {
+    log_warn("what a slot holds could not be kept", {{"reason", image.error().message}});
+    return false;
+  }
+  write_due_ = true;
+  relieve();
+  return true;
+}
+
+bool PrefixCache::export_checkpoint(int slot) {
+  const NodeId node = tip(slot);
+  if (node == kNoNode || tree_.find(node)->checkpoint) return false;
+  const auto bytes = export_image(slot, layout_.has_value());
+  if (!bytes) return false;
+  if (!layout_) {
+    keep_whole_image(slot, *bytes);
+  } else if (auto checkpoint = kvcache::parse_checkpoint(*bytes, image_kind(options_.mode))) {
+    checkpoint_bytes_ = checkpoint->bytes.size();
+    if (make_room(checkpoint_bytes_, node))
+      tree_.set_checkpoint(node, std::make_shared<const Checkpoint>(std::move(*checkpoint)));
+  } else {
+    log_warn("a checkpoint could not be kept", {{"reason", checkpoint.error().message}});
+    return false;
+  }
+  relieve();
+  return true;
+}
+
+void PrefixCache::keep_whole_image(int slot, std::span<const std::byte> image) {
+  const NodeId node = tip(slot);
+  // Of use only where the slot stands at the node's end.
+  if (static_cast<std::int64_t>(tree_.find(node)->end) != decoder_.position_max(slot) + 1) return;
+  Checkpoint checkpoint{.kind = Checkpoint::Kind::whole};
+  checkpoint.bytes.assign(image.begin(), image.end());
+  checkpoint_bytes_ = image.size();
+  if (make_room(image.size(), node))
+    tree_.set_checkpoint(node, std::make_shared<const Checkpoint>(std::move(checkpoint)));
+  write_due_ = true;
+}
+
+bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, int slot, MonotonicTime now) {
+  const auto clear = [&] {
+    decoder_.remove(slot, -1, -1);
+    dropped(slot);
+    return false;
+  };
+  const MonotonicTime began = clock_.now();
+  const kvcache::Node* node = tree_.find(resume.node);
+  if (node == nullptr) return clear();
+  std::shared_ptr<const Checkpoint> checkpoint;
+  if (needs_checkpoint(options_.mode)) {
+    checkpoint = node->checkpoint;
+    if (!checkpoint) return clear();
+  }
+  std::vector<kvcache::Piece> pieces;
+  if (keeps_rows(options_.mode)) {
+    auto found = kvcache::pieces_of(tree_, resume);
+    if (!found) return clear();
+    pieces = std::move(*found);
+  }
+  const kvcache::ImageLayout layout = layout_.value_or(kvcache::ImageLayout{});
+  const kvcache::ImageTarget target{.streams = streams_, .sequence = slot};
+  const Bytes size = kvcache::composed_bytes(layout, target, resume.imported, checkpoint.get());
+  if (!make_staging(size)) return clear();
+  const auto image = kvcache::compose_image(layout, target, pieces, checkpoint.get(), staging_);
+  const Bytes returned = image ? decoder_.import_state(slot, false, std::span(staging_).first(*image)) : 0;
+  const bool ok = image && kvcache::import_succeeded(
+                               returned, *image, decoder_.position_min(slot), decoder_.position_max(slot),
+                               static_cast<std::int32_t>(resume.imported) - 1, options_.mode);
+  const bool cut = ok && resume.tokens < resume.imported;
+  if (!ok || (cut && (!decoder_.remove(slot, static_cast<std::int32_t>(resume.tokens), -1) ||
+                      decoder_.position_max(slot) != static_cast<std::int32_t>(resume.tokens) - 1))) {
+    ++counts_.failed_imports;
+    log_warn("a cached prompt could not be brought back",
+             {{"reason", image ? "the library did not take it" : image.error().message}});
+    return clear();
+  }
+  ++counts_.imports;
+  rates_.observe_load(Tier::host, size, std::chrono::duration<double>(clock_.now() - began).count());
+  tree_.acquire(resume.node);
+  prompt.held = resume.node;
+  tree_.touch(resume.node, now, true);
+  set_tip(slot, node_within(prompt.keys, resume.tokens));
+  write_due_ = true;
+
+  const std::int64_t all = resume.tokens;
+  CachedTiers& tiers = prompt.tiers;
+  tiers = {};
+  if (prompt.waited) tiers.coalesced = std::max<std::int64_t>(0, all - prompt.had);
+  tiers.disk = std::min(prompt.disk_tokens, all - tiers.coalesced);
+  tiers.host = all - tiers.coalesced - tiers.disk;
+  counts_.cached.coalesced += tiers.coalesced;
+  counts_.cached.disk += tiers.disk;
+  counts_.cached.host += tiers.host;
+  return true;
+}
+
+}  // namespace gezel::scheduler

@@ -1,0 +1,444 @@
+#include "scheduler/prefix_cache.h"
+
+#include "scheduler/test_records.h"
+#include "scheduler/test_scheduler.h"
+
+namespace gezel::scheduler {
+namespace {
+
+using kvcache::Mode;
+
+std::vector<Token> operator+(std::vector<Token> a, const std::vector<Token>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+class PrefixCacheTest : public SchedulerTest {
+ protected:
+  void make_cache(int slots) override {
+    decoder_->mode = mode_;
+    decoder_->uncuttable = mode_ == Mode::hybrid || mode_ == Mode::recurrent;
+    if (with_disk_ && records_ == nullptr) records_ = std::make_unique<MemoryRecords>(mode_);
+    CacheOptions options;
+    options.mode = mode_;
+    options.slots = slots;
+    options.sliding_window = mode_ == Mode::window ? 16 : 0;
+    options.host_budget = host_budget_;
+    cache_ = std::make_unique<PrefixCache>(options, *decoder_, records_.get(), clock_);
+    if (open_) open();
+  }
+  void open() {
+    cache_->open(mode_ == Mode::recurrent ? std::nullopt : std::optional(fake_layout(mode_)),
+                 static_cast<std::uint32_t>(slots_));
+  }
+  void start(int slots, Mode mode = Mode::full) {
+    mode_ = mode;
+    slots_ = slots;
+    Options options;
+    options.recurrent = mode == Mode::hybrid || mode == Mode::recurrent;
+    options.sliding_window = mode == Mode::window ? 16 : 0;
+    make(slots, 4096, options);
+  }
+  // The process ends and begins again; the disk stays.
+  void restart() {
+    scheduler_->freeze(clock_.now() + Millis(1000));
+    scheduler_.reset();
+    cache_.reset();
+    if (records_) records_->found();
+    start(slots_, mode_);
+  }
+  // A prompt whose first `system` tokens are its system text.
+  RunSpec chat(RunId id, const std::vector<Token>& prompt, std::uint32_t system, std::int64_t tokens = 5) {
+    RunSpec out = spec(id, prompt, tokens);
+    for (std::size_t i = 1; i <= prompt.size(); ++i) out.token_ends.push_back(i);
+    if (system > 0) out.spans = {{kvcache::SpanKind::system, 0, system}};
+    return out;
+  }
+  void answer(RunId id, const std::vector<Token>& prompt, std::uint32_t system = 0, std::int64_t tokens = 5) {
+    scheduler_->submit(chat(id, prompt, system, tokens));
+    for (int i = 0; i < 10; ++i) {  // the disk has answered at once and wakes the scheduler
+      run_all();
+      scheduler_->poke();
+    }
+    EXPECT_EQ(sink_.text[id], expected_text(prompt, static_cast<int>(tokens))) << id;
+    EXPECT_EQ(cache_->tree().check(), "");
+  }
+  std::int64_t cached(RunId id) { return sink_.done[id].cached_tokens; }
+  std::int64_t computed() {
+    std::int64_t sum = 0;
+    for (const auto& [id, result] : sink_.done) sum += result.prompt_tokens - result.cached_tokens;
+    return sum;
+  }
+
+  Mode mode_ = Mode::full;
+  int slots_ = 1;
+  bool open_ = true, with_disk_ = false;
+  Bytes host_budget_ = 64 * kMiB;
+  std::unique_ptr<MemoryRecords> records_;
+};
+
+TEST_F(PrefixCacheTest, AnotherConversationWithTheSameSystemTextComputesItsOwnPartOnly) {
+  start(2);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  answer(2, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(cached(2), 600);
+  EXPECT_EQ(sink_.done[2].cached.host, 600);
+  EXPECT_EQ(decoder_->imports, 1);
+}
+
+// Spec 40, case 36.
+TEST_F(PrefixCacheTest, PromptsPartWhereTheirTokensDo) {
+  start(2);
+  const auto first = words(1000, 1) + words(150, 2);
+  auto second = words(1000, 1) + words(40, 3);
+  std::copy_n(first.begin() + 1000, 3, second.begin() + 1000);
+  second[1003] = first[1003] == 5 ? 6 : 5;
+  answer(1, first, 1000);
+  answer(2, second, 1000);
+  EXPECT_EQ(cached(2), 1003);
+  int ends = 0;
+  cache_->tree().each([&](kvcache::NodeId, const kvcache::Node& node) {
+    ends += node.end == 1000 || node.end == 1003 ? 1 : 0;
+    if (node.end == 1003) EXPECT_EQ(node.kids.size(), 2u);
+  });
+  EXPECT_EQ(ends, 2);
+}
+
+TEST_F(PrefixCacheTest, FourAtTheSameMomentComputeTheHeadOnce) {
+  start(4);
+  for (RunId id = 1; id <= 4; ++id)
+    scheduler_->submit(chat(id, words(900, 1) + words(30, 10 + static_cast<int>(id)), 900));
+  run_all();
+  for (RunId id = 1; id <= 4; ++id)
+    EXPECT_EQ(sink_.text[id], expected_text(words(900, 1) + words(30, 10 + static_cast<int>(id)), 5));
+  EXPECT_EQ(computed(), 900 + 4 * 30);
+  EXPECT_EQ(sink_.done[3].cached.coalesced, 900);
+}
+
+// Spec 40, case 51.
+TEST_F(PrefixCacheTest, EightAtOnceComputeALongHeadOnce) {
+  slots_ = 8;
+  make(8, 16'384);
+  for (RunId id = 1; id <= 8; ++id)
+    scheduler_->submit(chat(id, words(12'000, 1) + words(100, 10 + static_cast<int>(id)), 12'000));
+  run_all();
+  EXPECT_LE(computed(), 12'800 + 8);
+  EXPECT_EQ(sink_.done.size(), 8u);
+}
+
+// Spec 40, case 59.
+TEST_F(PrefixCacheTest, ACommonPartBelow128TokensIsNotWaitedFor) {
+  for (const int common : {127, 128}) {
+    sink_ = {};
+    start(2);
+    scheduler_->submit(chat(1, words(common, 1) + words(200, 2), 0));
+    scheduler_->submit(chat(2, words(common, 1) + words(200, 3), 0));
+    run_all();
+    EXPECT_EQ(cached(2), common == 127 ? 0 : 128) << common;
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
+TEST_F(PrefixCacheTest, ALeaderThatIsCancelledLeavesItsPlaceToTheNext) {
+  start(3);
+  for (RunId id = 1; id <= 3; ++id)
+    scheduler_->submit(chat(id, words(2'000, 1) + words(30, 10 + static_cast<int>(id)), 2'000));
+  scheduler_->step();
+  scheduler_->cancel(1);
+  run_all();
+  EXPECT_EQ(sink_.text[2], expected_text(words(2'000, 1) + words(30, 12), 5));
+  EXPECT_EQ(sink_.text[3], expected_text(words(2'000, 1) + words(30, 13), 5));
+  EXPECT_LE(computed(), 2'000 + 2 * 30);
+}
+
+TEST_F(PrefixCacheTest, AConversationWhoseSlotWasTakenGoesOnWhereItWas) {
+  start(1);
+  const auto first = words(400, 1);
+  answer(1, first, 0, 40);
+  answer(2, words(300, 2), 0);
+  auto next = first;
+  for (const char c : sink_.text[1]) next.push_back(c - '!');
+  next.pop_back();  // it was never fed
+  next = next + words(20, 3);
+  answer(3, next, 0);
+  EXPECT_EQ(cached(3), 439);
+  EXPECT_EQ(decoder_->exports, 2) << "each time the slot is given up";
+}
+
+TEST_F(PrefixCacheTest, TheSlotThatContinuesIsUsedWithoutMovingAnything) {
+  start(2);
+  answer(1, words(400, 1), 0, 40);
+  answer(2, words(400, 1) + words(5, 9), 0);
+  EXPECT_EQ(cached(2), 400);
+  EXPECT_EQ(decoder_->imports, 0);
+  EXPECT_EQ(sink_.done[2].cached.slot, 400);
+}
+
+TEST_F(PrefixCacheTest, NothingMovesBeforeTheProbeHasRun) {
+  open_ = false;
+  start(2);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  answer(2, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(cached(2), 0);
+  EXPECT_EQ(decoder_->exports + decoder_->imports, 0);
+  open();
+  answer(3, words(600, 1) + words(40, 4), 600);
+  EXPECT_EQ(cached(3), 600) << "what a slot holds is exported when it is wanted";
+}
+
+// Spec 40, case 58: a failed import costs time only.
+TEST_F(PrefixCacheTest, ARefusedImportIsComputedInstead) {
+  start(2);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  decoder_->refuse_imports = true;
+  answer(2, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(cached(2), 0);
+  EXPECT_EQ(cache_->statistics().failed_imports, 1u);
+}
+
+TEST_F(PrefixCacheTest, ARefusedExportIsComputedInstead) {
+  start(1);
+  decoder_->refuse_exports = true;
+  answer(1, words(600, 1) + words(150, 2), 600);
+  answer(2, words(600, 3) + words(150, 2), 600);
+  answer(3, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(cached(3), 0);
+}
+
+TEST_F(PrefixCacheTest, ABudgetOfNothingKeepsToTheSlots) {
+  host_budget_ = 0;
+  start(2);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  answer(2, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(cached(2), 0);
+  EXPECT_EQ(cache_->statistics().host_bytes, 0u);
+}
+
+TEST_F(PrefixCacheTest, TheBudgetHolds) {
+  host_budget_ = 20 * kKiB;
+  start(1);
+  for (RunId id = 1; id <= 20; ++id) {
+    answer(id, words(500, static_cast<int>(id)), 0);
+    EXPECT_LE(cache_->statistics().host_bytes, host_budget_);
+  }
+  EXPECT_GT(cache_->statistics().evicted, 0u);
+}
+
+TEST_F(PrefixCacheTest, PressureHalvesTheBudgetUntilItIsOver) {
+  host_budget_ = 1024 * kMiB;
+  start(1);
+  cache_->pressure(clock_.now());
+  EXPECT_EQ(cache_->statistics().host_budget, 512 * kMiB);
+  clock_.advance(std::chrono::minutes(10));
+  cache_->tend(clock_.now());
+  EXPECT_EQ(cache_->statistics().host_budget, 1024 * kMiB);
+}
+
+TEST_F(PrefixCacheTest, AnEphemeralRunLeavesItsSystemTextOnly) {
+  start(1);
+  RunSpec run = chat(1, words(600, 1) + words(300, 2), 600, 60);
+  run.ephemeral = true;
+  scheduler_->submit(std::move(run));
+  run_all();
+  answer(2, words(300, 9), 0);
+  answer(3, words(600, 1) + words(300, 2), 600);
+  EXPECT_EQ(cached(3), 600);
+}
+
+TEST_F(PrefixCacheTest, AForksParentKeepsItsSlotForAWhile) {
+  start(2);
+  RunSpec parent = chat(1, words(300, 1), 0);
+  parent.session = "parent";
+  scheduler_->submit(std::move(parent));
+  run_all();
+  answer(2, words(300, 2), 0);  // the parent's slot is now the older one
+  RunSpec fork = chat(3, words(300, 1) + words(200, 3), 0);
+  fork.session = "fork";
+  fork.parent_session = "parent";
+  scheduler_->submit(std::move(fork));
+  run_all();
+  EXPECT_EQ(cached(3), 300);
+  RunSpec next = chat(4, words(300, 1) + words(10, 4), 0);
+  next.session = "parent";
+  scheduler_->submit(std::move(next));
+  run_all();
+  EXPECT_EQ(sink_.done[4].cached.slot, 300);
+}
+
+TEST_F(PrefixCacheTest, WhatASessionUsedAloneCanBeDropped) {
+  start(2);
+  RunSpec run = chat(1, words(600, 1) + words(300, 2), 600);
+  run.session = "mine";
+  scheduler_->submit(std::move(run));
+  run_all();
+  answer(2, words(600, 1) + words(300, 3), 600);
+  const auto dropped = cache_->drop_session("mine");
+  scheduler_->clear_idle(dropped.slots);
+  EXPECT_FALSE(dropped.slots.empty());
+  EXPECT_EQ(cache_->tree().check(), "");
+  answer(3, words(600, 1) + words(300, 2), 600);
+  EXPECT_LE(cached(3), 600);
+}
+
+// --- disk
+
+TEST_F(PrefixCacheTest, ARestartLosesNothingThatWasComputed) {
+  with_disk_ = true;
+  start(2);
+  answer(1, words(600, 1) + words(300, 2), 600, 40);
+  restart();
+  answer(2, words(600, 1) + words(300, 2) + words(20, 3), 600);
+  EXPECT_EQ(cached(2), 900);
+  EXPECT_EQ(sink_.done[2].cached.disk, 900);
+}
+
+TEST_F(PrefixCacheTest, WhatQualifiesIsWrittenWithoutBeingAsked) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  scheduler_->poke();
+  EXPECT_EQ(records_->written, 2u) << "the system text and the question behind it";
+}
+
+TEST_F(PrefixCacheTest, ADamagedRecordGivesWhatIsBeforeTheDamage) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(1'500, 1), 1'500);
+  restart();
+  records_->damaged = true;
+  answer(2, words(1'500, 1) + words(10, 2), 1'500);
+  EXPECT_EQ(cached(2), 1'024);
+}
+
+TEST_F(PrefixCacheTest, ADiskThatRefusesCostsNoAnswer) {
+  with_disk_ = true;
+  start(1);
+  records_->accepts = false;
+  answer(1, words(600, 1) + words(150, 2), 600);
+  answer(2, words(600, 3) + words(150, 2), 600);
+  answer(3, words(600, 1) + words(40, 5), 600);
+  EXPECT_EQ(cached(3), 600) << "from memory";
+  restart();
+  answer(4, words(600, 1) + words(40, 5), 600);
+  EXPECT_EQ(cached(4), 0);
+}
+
+TEST_F(PrefixCacheTest, ADiskThatNeverAnswersIsWaitedForOnlySoLong) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(1'500, 1), 1'500);
+  restart();
+  records_->holds_back = true;
+  scheduler_->submit(chat(2, words(1'500, 1) + words(10, 2), 1'500));
+  for (int i = 0; i < 100 && scheduler_->runnable(); ++i) scheduler_->step();
+  EXPECT_FALSE(sink_.done.contains(2));
+  ASSERT_TRUE(scheduler_->wake_at());
+  clock_.advance(std::chrono::duration_cast<Millis>(*scheduler_->wake_at() - clock_.now()) + Millis(1));
+  scheduler_->poke();
+  run_all();
+  EXPECT_EQ(sink_.text[2], expected_text(words(1'500, 1) + words(10, 2), 5));
+  EXPECT_EQ(cached(2), 0);
+}
+
+// --- models whose memory cannot be cut anywhere
+
+TEST_F(PrefixCacheTest, EveryKindOfMemoryGoesOnAtItsCheckpoints) {
+  for (const Mode mode : {Mode::window, Mode::hybrid, Mode::recurrent}) {
+    SCOPED_TRACE(std::string(kvcache::name(mode)));
+    sink_ = {};
+    with_disk_ = false;
+    start(2, mode);
+    answer(1, words(600, 1) + words(300, 2), 600, 40);
+    answer(2, words(600, 1) + words(280, 3), 600);
+    EXPECT_EQ(cached(2), 600);
+    answer(3, words(100, 4), 0);  // takes the first one's slot
+    answer(4, words(600, 1) + words(300, 2) + words(20, 5), 600);
+    EXPECT_EQ(cached(4), 900) << "the prompt's end";
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
+TEST_F(PrefixCacheTest, CheckpointsComeBackFromDisk) {
+  for (const Mode mode : {Mode::window, Mode::hybrid, Mode::recurrent}) {
+    SCOPED_TRACE(std::string(kvcache::name(mode)));
+    sink_ = {};
+    with_disk_ = true;
+    records_.reset();
+    start(1, mode);
+    answer(1, words(600, 1) + words(300, 2), 600, 40);
+    restart();
+    answer(2, words(600, 1) + words(280, 3), 600);
+    EXPECT_EQ(cached(2), 600);
+    EXPECT_EQ(sink_.done[2].cached.disk, 600);
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
+// Spec 40 section 11.16.3: any interleaving gives every request its own text.
+TEST_F(PrefixCacheTest, RandomInterleavingsNeverChangeAText) {
+  for (const Mode mode : {Mode::full, Mode::window, Mode::hybrid, Mode::recurrent}) {
+    SCOPED_TRACE(std::string(kvcache::name(mode)));
+    sink_ = {};
+    records_.reset();
+    with_disk_ = true;
+    host_budget_ = 60 * kKiB;
+    start(3, mode);
+    std::mt19937 random(7);
+    std::map<RunId, std::pair<std::vector<Token>, int>> asked;
+    RunId id = 0;
+    for (int round = 0; round < 1'000; ++round) {
+      const auto dice = random() % 100;
+      if (dice < 25) {
+        const int system = static_cast<int>(100 + 200 * (random() % 3));
+        const auto prompt = words(system, static_cast<int>(random() % 3)) +
+                            words(static_cast<int>(random() % 300), static_cast<int>(10 + random() % 6)) +
+                            words(static_cast<int>(1 + random() % 40), static_cast<int>(20 + random() % 50));
+        const int tokens = static_cast<int>(1 + random() % 60);
+        RunSpec run = chat(++id, prompt, static_cast<std::uint32_t>(system), tokens);
+        run.session = "s" + std::to_string(random() % 5);
+        run.ephemeral = random() % 8 == 0;
+        asked[id] = {prompt, tokens};
+        scheduler_->submit(std::move(run));
+      } else if (dice < 30 && id > 0) {
+        scheduler_->cancel(1 + random() % id);
+      } else if (dice == 30) {
+        decoder_->refuse_imports = !decoder_->refuse_imports;
+      } else if (dice == 31) {
+        records_->accepts = !records_->accepts;
+      } else if (dice == 32) {
+        cache_->pressure(clock_.now());
+      } else if (dice == 33) {
+        scheduler_->clear_idle(cache_->drop_session("s" + std::to_string(random() % 5)).slots);
+      } else if (dice == 34) {
+        records_->damaged = !records_->damaged;
+      } else if (dice == 35) {
+        cache_->save_everything();
+      } else if (scheduler_->runnable()) {
+        scheduler_->step();
+      } else {
+        scheduler_->poke();
+      }
+      if (round % 50 == 0) ASSERT_EQ(cache_->tree().check(), "") << round;
+    }
+    for (int i = 0; i < 100'000 && (scheduler_->runnable() || scheduler_->wake_at()); ++i) {
+      if (scheduler_->runnable()) {
+        scheduler_->step();
+      } else {
+        clock_.advance(Millis(20'000));
+        scheduler_->poke();
+      }
+    }
+    EXPECT_EQ(sink_.done.size() + sink_.failed.size(), id);
+    for (const auto& [run, result] : sink_.done)
+      ASSERT_EQ(sink_.text[run], expected_text(asked[run].first, asked[run].second)) << run;
+    EXPECT_EQ(cache_->tree().check(), "");
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
+}  // namespace
+}  // namespace gezel::scheduler

@@ -1,0 +1,97 @@
+#include "worker/load_probe.h"
+
+#include <gtest/gtest.h>
+
+#include "base/test_folder.h"
+#include "llama/test_support.h"
+
+namespace gezel::worker {
+namespace {
+
+// A real context, which may lose what it is given to bring back.
+class ProbedContext final : public scheduler::Decoder {
+ public:
+  ProbedContext(const llama::Model& model, bool flash) {
+    auto made = llama::Context::create(
+        model, {.slots = 2, .context_per_slot = 256, .threads = 2, .flash_attention = flash});
+    EXPECT_TRUE(made);
+    context_ = std::move(*made);
+  }
+  llama::DecodeCode decode(std::span<const llama::Row> rows) override {
+    ++calls;
+    return context_->decode(rows);
+  }
+  std::span<const float> logits(int row) override { return context_->logits(row); }
+  bool remove(int slot, std::int32_t from, std::int32_t to) override {
+    return context_->remove(slot, from, to);
+  }
+  std::int32_t position_min(int slot) override { return context_->position_min(slot); }
+  std::int32_t position_max(int slot) override { return context_->position_max(slot); }
+  Bytes state_bytes(int slot, bool partial) override { return context_->state_bytes(slot, partial); }
+  Bytes export_state(int slot, bool partial, std::span<std::byte> out) override {
+    return context_->export_state(slot, partial, out);
+  }
+  Bytes import_state(int slot, bool partial, std::span<const std::byte> image) override {
+    if (!spoils) return context_->import_state(slot, partial, image);
+    Buffer spoiled(image.begin(), image.end());
+    for (std::size_t i = spoiled.size() / 2; i < spoiled.size(); ++i) spoiled[i] = std::byte{0};
+    return context_->import_state(slot, partial, spoiled);
+  }
+
+  bool spoils = false;
+  int calls = 0;
+
+ private:
+  std::unique_ptr<llama::Context> context_;
+};
+
+TEST(LoadProbe, PassesWithRealModels) {
+  for (const llama::Model* model : {&llama::testing::smollm(), &llama::testing::gemma()}) {
+    const auto mode = model->sliding_window() > 0 ? kvcache::Mode::window : kvcache::Mode::full;
+    for (const bool flash : {false, true}) {
+      ProbedContext context(*model, flash);
+      const auto result = probe(context, mode, probe_tokens(model->vocab()), std::nullopt);
+      EXPECT_TRUE(result.passed) << result.trouble;
+      ASSERT_TRUE(result.layout);
+      EXPECT_EQ(result.streams, 2u);
+      EXPECT_EQ(result.layout->window.has_value(), mode == kvcache::Mode::window);
+      EXPECT_EQ(context.position_max(0), -1);
+    }
+  }
+}
+
+TEST(LoadProbe, AKnownVerdictIsNotLookedForAgain) {
+  const llama::Model& model = llama::testing::smollm();
+  for (const bool verdict : {true, false}) {
+    ProbedContext context(model, false);
+    const auto result = probe(context, kvcache::Mode::full, probe_tokens(model.vocab()), verdict);
+    EXPECT_EQ(result.passed, verdict);
+    EXPECT_TRUE(result.layout);
+    EXPECT_EQ(context.calls, 1);
+  }
+}
+
+TEST(LoadProbe, ARestoredPromptThatContinuesDifferentlyFails) {
+  const llama::Model& model = llama::testing::smollm();
+  ProbedContext context(model, false);
+  context.spoils = true;
+  const auto result = probe(context, kvcache::Mode::full, probe_tokens(model.vocab()), std::nullopt);
+  EXPECT_FALSE(result.passed);
+  EXPECT_FALSE(result.trouble.empty());
+  EXPECT_EQ(context.position_max(0), -1);
+}
+
+TEST(LoadProbe, VerdictsAreKeptByFingerprint) {
+  const TestFolder folder;
+  kvcache::Digest one{}, other{};
+  other[0] = std::byte{1};
+  EXPECT_EQ(read_verdict(folder.path(), one), std::nullopt);
+  write_verdict(folder.path(), one, true);
+  EXPECT_EQ(read_verdict(folder.path(), one), true);
+  EXPECT_EQ(read_verdict(folder.path(), other), std::nullopt);
+  write_verdict(folder.path(), one, false);
+  EXPECT_EQ(read_verdict(folder.path(), one), false);
+}
+
+}  // namespace
+}  // namespace gezel::worker
