@@ -1,32 +1,25 @@
 """Our figures beside the peers', alternately in one run.
 
-Every scenario runs our service and the peer in turn, at least three rounds, and prints the median of both and the ratio.
-The peers are llama-bench and llama-server built from the same libllama source with the same compiler.
+Every scenario runs our service and the peers in turn, at least three rounds, and prints the medians and the ratios. The peers
+are llama-bench and llama-server built from the same libllama source with the same compiler; llama-server runs with its
+defaults ("stock") and, where settings matter, with the best ones found by hand ("tuned").
 """
 
 import argparse
 import json
 import os
 import pathlib
-import random
-import shutil
-import signal
 import socket
 import statistics
 import subprocess
 import tempfile
+import textwrap
 import threading
 import time
 
-import gguf
+import cache
+from harness import MODELS, Harness, Server, Stream, free_port, no_blank_tokens, percentile, private_text, user
 
-WORDS = """time year people way day man thing woman life child world school state family student group country problem hand
-part place case week company system program question work government number night point home water room mother area money
-story fact month lot right study book eye job word business issue side kind head house service friend father power hour game
-line end member law car city community name president team minute idea body information back parent face others level office
-door health person art war history party result change morning reason research girl guy moment air teacher force education""".split()
-MODELS = {"smollm2-135m-instruct": "SmolLM2-135M-Instruct.Q4_1.gguf", "gemma3-270m": "gemma-3-270m-q4_k_m.gguf"}
-MODEL_ID = "smollm2-135m-instruct"
 PERSON = {
     "type": "object",
     "properties": {"first_name": {"type": "string", "maxLength": 16}, "last_name": {"type": "string", "maxLength": 16},
@@ -38,179 +31,7 @@ PERSON = {
 PEOPLE = {"type": "array", "items": PERSON, "minItems": 5, "maxItems": 5}
 
 
-def private_text(words, seed):
-    choose = random.Random(seed)
-    return " ".join(choose.choice(WORDS) for _ in range(words))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Server:
-    """A server under test: how to start it, where it listens."""
-
-    def __init__(self, name, command, port, env=None, log=None, home=None, model=MODEL_ID):
-        self.name, self.port, self.home, self.model = name, port, home, model
-        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.key = ""
-
-    def wait_ready(self, seconds=60):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"{self.name} ended with {self.process.returncode}")
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
-                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                    if b" 200 " in connection.recv(64):
-                        return self
-            except OSError:
-                pass
-            time.sleep(0.02)
-        raise RuntimeError(f"{self.name} did not become ready")
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.home:
-            shutil.rmtree(self.home, ignore_errors=True)
-
-
-class Stream(threading.Thread):
-    """One chat completion; records when each piece of its stream arrived."""
-
-    def __init__(self, server, messages, max_tokens, on_first=None, stream=True, **fields):
-        super().__init__(daemon=True)
-        self.server, self.on_first = server, on_first
-        body = {"model": "llama-cpp:" + server.model, "messages": messages, "max_tokens": max_tokens, "stream": stream,
-                "temperature": 0, "ignore_eos": True, "cache_prompt": True, **fields}
-        self.body = json.dumps(body).encode()
-        self.arrivals, self.sent, self.finish = [], None, None
-        self.start()
-
-    def run(self):
-        with socket.create_connection(("127.0.0.1", self.server.port)) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            head = (f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self.server.key}\r\n"
-                    f"Content-Type: application/json\r\nContent-Length: {len(self.body)}\r\nConnection: close\r\n\r\n").encode()
-            self.sent = time.monotonic()
-            connection.sendall(head + self.body)
-            buffer = b""
-            while True:
-                part = connection.recv(65536)
-                now = time.monotonic()
-                if not part:
-                    if buffer.startswith(b'{"'):
-                        self.finish = json.loads(buffer)  # a whole reply has no line end
-                    break
-                buffer += part
-                *lines, buffer = buffer.split(b"\n")
-                for line in lines:
-                    if not line.startswith(b"data: {"):
-                        continue
-                    if b'"timings"' in line:
-                        self.finish = json.loads(line[6:])
-                    if b'"content":"' in line and b'"content":""' not in line:
-                        self.arrivals.append(now)
-                        if len(self.arrivals) == 1 and self.on_first:
-                            self.on_first()
-
-    @property
-    def first_token_ms(self):
-        return (self.arrivals[0] - self.sent) * 1000
-
-    @property
-    def gaps_ms(self):
-        return [(b - a) * 1000 for a, b in zip(self.arrivals, self.arrivals[1:])]
-
-    @property
-    def timings(self):
-        return self.finish["timings"]
-
-
-def no_blank_tokens(model_file):
-    """A logit bias against tokens of white space alone: where these are held back until it is known that they are not the
-    end of the answer, the next piece carries two tokens and a gap between pieces is none between tokens."""
-    tokens = gguf.GGUFReader(model_file).fields["tokenizer.ggml.tokens"]
-    texts = (bytes(tokens.parts[index]).decode() for index in tokens.data)
-    return {str(token): -100 for token, text in enumerate(texts) if text and not text.strip("\u0120\u010a\u0109\u010d")}
-
-
-def user(text):
-    return [{"role": "user", "content": text}]
-
-
-def percentile(values, share):
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-class Bench:
-    def __init__(self, options):
-        self.options = options
-        self.threads = len(os.sched_getaffinity(0))
-        self.log = open(os.devnull, "w")
-        self.model = self.file(MODEL_ID)
-
-    def file(self, model):
-        return str(pathlib.Path(self.options.models) / MODELS[model])
-
-    def ours(self, slots=8, context=None, flash=None, model=MODEL_ID):
-        home = tempfile.mkdtemp(prefix="gezel-bench-")
-        # The load generator would count as another program that wants the processors.
-        env = dict(os.environ, GEZEL_HOME=home, GEZEL_GOOD_NEIGHBOUR="off")
-        subprocess.run([self.options.gezel, "import", self.file(model), "--id", model], env=env, check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        port = free_port()
-        command = [self.options.gezel, "serve", "--port", str(port), "--slots", str(slots)]
-        if context:
-            command += ["--ctx", str(context)]
-        if flash is not None:
-            command += ["--flash-attn", "on" if flash else "off"]
-        server = Server("gezel", command, port, env, self.log, home, model).wait_ready()
-        server.key = subprocess.run([self.options.gezel, "key"], env=env, check=True, text=True,
-                                    capture_output=True).stdout.split()[-1]
-        Stream(server, user("Hello"), 8).join()  # load the model
-        return server
-
-    def peer(self, slots=8, context=16384, flash=None, model=MODEL_ID):
-        port = free_port()
-        command = [f"{self.options.peers}/llama-server", "-m", self.file(model), "--port", str(port), "-np", str(slots),
-                   "-c", str(context), "-t", str(self.threads), "--no-webui"]
-        if flash is not None:
-            command += ["-fa", "on" if flash else "off"]
-        server = Server("llama-server", command, port, None, self.log, None, model).wait_ready()
-        Stream(server, user("Hello"), 8).join()
-        return server
-
-    def alternate(self, measure, **settings):
-        """Medians of `rounds` for both, run in turn: {figure: (ours, peer)}."""
-        results = {"ours": [], "peer": []}
-        for round_number in range(self.options.rounds):
-            for side in ("ours", "peer"):
-                server = getattr(self, side)(**settings.get(side, {}))
-                try:
-                    results[side].append(measure(server, round_number))
-                finally:
-                    server.stop()
-        return {figure: tuple(statistics.median(run[figure] for run in results[side]) for side in ("ours", "peer"))
-                for figure in results["ours"][0]}
-
-    def report(self, scenario, figures, better):
-        for figure, (ours, peer) in figures.items():
-            ratio = ours / peer if peer else float("nan")
-            print(f"{scenario:10} {figure:34} ours {ours:10.1f}   peer {peer:10.1f}   ratio {ratio:5.2f}   ({better} is better)",
-                  flush=True)
-
-    # --- scenarios -------------------------------------------------------------------------------------------------
-
+class Bench(Harness):
     def worker(self):
         """Decode and prefill inside the worker beside llama-bench: same threads, same flash attention, no client in between."""
         for flash in (False, True):
@@ -237,18 +58,18 @@ class Bench:
                 for entry in json.loads(output):
                     peer["prefill" if entry["n_gen"] == 0 else "decode"] += entry["samples_ts"]
             self.report("worker", {f"{kind} tok/s, flash attention {'on' if flash else 'off'}":
-                                   (statistics.median(ours[kind]), statistics.median(peer[kind]))
+                                   {"ours": statistics.median(ours[kind]), "llama-bench": statistics.median(peer[kind])}
                                    for kind in ("decode", "prefill")}, "higher")
 
     def single(self):
         """One stream of 256 tokens through HTTP; the client's clock from first to last token."""
         def measure(server, round_number):
-            stream = Stream(server, user(f"Write {round_number} stories."), 256)
-            stream.join()
-            # Tokens, not pieces: white space is held back until it is known not to be the end of the answer.
-            tokens = stream.timings["predicted_n"] - 1
-            return {"tok/s through HTTP": tokens / (stream.arrivals[-1] - stream.arrivals[0])}
-        self.report("single", self.alternate(measure, ours={"slots": 8}, peer={"slots": 8}), "higher")
+            return {"tok/s": Stream(server, user(f"Write {round_number} stories."), 256).done().tokens_per_second}
+        figures = self.alternate(measure)
+        self.report("single", figures, "higher")
+        speed = figures["tok/s"]
+        ratio = speed["ours"] / max(speed["stock"], speed["tuned"])
+        self.aim("single", "at least 1.1 x the better peer", ratio >= 1.1, f"{ratio:.2f}")
 
     def eight(self):
         """Eight private prompts of 850 words at once, 512 tokens each: tokens per second while all eight decode."""
@@ -260,7 +81,7 @@ class Bench:
             end = min(stream.arrivals[-1] for stream in streams)
             count = sum(1 for stream in streams for at in stream.arrivals if begin < at <= end)
             return {"tok/s while all eight decode": count / (end - begin)}
-        self.report("eight", self.alternate(measure), "higher")
+        self.report("eight", self.alternate(measure, ("ours", "stock")), "higher")
 
     def mixed(self):
         """Three live streams, then a prompt of 4,000 words: the streams' gaps and the prompt's first token."""
@@ -278,7 +99,12 @@ class Bench:
                     if begin < b and a < end]
             return {"p50 gap ms": percentile(gaps, 0.5), "p99 gap ms": percentile(gaps, 0.99),
                     "long prompt's first token ms": long.first_token_ms}
-        self.report("mixed", self.alternate(measure, peer={"context": 65536}), "lower")
+        figures = self.alternate(measure, stock={"context": 65536}, tuned={"context": 65536})
+        self.report("mixed", figures, "lower")
+        gap, first = figures["p99 gap ms"]["ours"], figures["long prompt's first token ms"]
+        ratio = first["ours"] / first["stock"]
+        self.aim("mixed", "p99 gap at most 150 ms and the prompt at most 1.9 x stock's, or 200 ms and 1.6 x",
+                 (gap <= 150 and ratio <= 1.9) or (gap <= 200 and ratio <= 1.6), f"{gap:.0f} ms and {ratio:.2f} x")
 
     def schema(self):
         """A list of five records with five keys each under its schema, and free text: tokens per second of decoding.
@@ -304,8 +130,8 @@ class Bench:
             return {"free tok/s": free, "under a schema tok/s": held, "schema / free in percent": 100 * held / free}
         for model in MODELS:
             settings = {"slots": 1, "context": 4096, "model": model}
-            figures = self.alternate(measure, ours=settings, peer=settings)
-            self.report("schema", {f"{model[:6]} {figure}": pair for figure, pair in figures.items()}, "higher")
+            figures = self.alternate(measure, ("ours", "stock"), ours=settings, stock=settings)
+            self.report("schema", {f"{model[:6]} {figure}": values for figure, values in figures.items()}, "higher")
 
     def start(self):
         """Time to the first /health answer and resident memory without a model (no peer offers either)."""
@@ -343,22 +169,44 @@ class Bench:
                       f"{entry['cpu_time'] / 1e6:.2f} ms on a processor", flush=True)
 
 
+# In the order in which they run when none is named.
+SCENARIOS = {name: getattr(Bench, name) for name in ("start", "header", "worker", "single", "eight", "mixed", "schema")}
+SCENARIOS.update(cache.SCENARIOS)
+
+
+def about(scenario):
+    """The first paragraph of what a scenario says of itself."""
+    return " ".join(SCENARIOS[scenario].__doc__.split("\n\n")[0].split())
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gezel", required=True)
-    parser.add_argument("--peers", required=True)
-    parser.add_argument("--models", required=True)
-    parser.add_argument("--header-bench", required=True, help="gguf_bench, which reads headers")
-    parser.add_argument("--vocabulary", required=True, help="a GGUF file with more than 100,000 tokens")
-    parser.add_argument("--rounds", type=int, default=3)
-    scenarios = ["start", "header", "worker", "single", "eight", "mixed", "schema"]
-    parser.add_argument("scenario", nargs="*", default=scenarios, help=f"of {', '.join(scenarios)}")
-    options = parser.parse_args()
+    width = max(map(len, SCENARIOS))
+    listed = "\n".join(textwrap.fill(f"{name:{width}}  {about(name)}", 110, initial_indent="  ", subsequent_indent=" " * (width + 4))
+                       for name in SCENARIOS)
+    parser = argparse.ArgumentParser(
+        prog="bench/run.sh", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"scenarios:\n{listed}\n\nexamples:\n"
+               "  bench/run.sh                         all of them; an hour and a half on two cores\n"
+               "  bench/run.sh fan-out agents          two of them\n"
+               "  bench/run.sh resume swap --rounds 5  with more rounds")
+    # What bench/run.sh fills in.
+    for option in ("--gezel", "--peers", "--models", "--header-bench", "--vocabulary"):
+        parser.add_argument(option, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each side has its turn; default: 3")
+    parser.add_argument("--check-text", action="store_true",
+                        help="compare the answers to prompts that came again with those of a cold cache; takes a while")
+    parser.add_argument("scenario", nargs="*", help="what to measure; default: everything")
+    options = parser.parse_intermixed_args()
+    unknown = [name for name in options.scenario if name not in SCENARIOS]
+    if unknown:
+        parser.error(f"unknown scenario '{unknown[0]}'; there are {', '.join(SCENARIOS)}")
+    if options.rounds < 1:
+        parser.error("--rounds must be at least 1")
+    if options.rounds < 3:
+        print("fewer than three rounds: good for a look, not for a claim", flush=True)
     bench = Bench(options)
-    for scenario in options.scenario:
-        if scenario not in scenarios:
-            parser.error(f"unknown scenario '{scenario}'; there are {', '.join(scenarios)}")
-        getattr(bench, scenario)()
+    for name in options.scenario or SCENARIOS:
+        SCENARIOS[name](bench)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,8 @@ struct ChatMessage {
   std::vector<Unparsed> unparsed;    // what looked like a call and is none that could be made
   // The tuning profile whose values were used, where there was one or one was asked for; "": the model's own.
   std::optional<std::string> tuning_profile;
+  // The client asked where its prompt left what was computed before (X-Gezel-Debug).
+  bool show_prefix_break = false;
 };
 
 // The frames of one streamed reply, each one SSE event ("data: {...}\n\n"), in the order of spec 10

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "api/cache_json.h"
 #include "api/chat.h"
 #include "api/json_text.h"
 
@@ -38,10 +39,17 @@ std::string shared_members(const ChatReplyHead& head, std::string_view object) {
 void append_usage(std::string& out, const engine::Usage& usage) {
   fmt::format_to(std::back_inserter(out),
                  R"("usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},)"
-                 R"("prompt_tokens_details":{{"cached_tokens":{}}},)"
-                 R"("completion_tokens_details":{{"reasoning_tokens":{}}}}})",
+                 R"("prompt_tokens_details":{{"cached_tokens":{})",
                  usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
-                 usage.cached_tokens, usage.reasoning_tokens);
+                 usage.cached_tokens);
+  const auto& from = usage.cached_from;
+  if (from.slot != 0 || from.host != 0 || from.disk != 0 || from.coalesced != 0) {
+    fmt::format_to(std::back_inserter(out),
+                   R"(,"cached_from":{{"slot":{},"host":{},"disk":{},"coalesced":{}}})", from.slot, from.host,
+                   from.disk, from.coalesced);
+  }
+  fmt::format_to(std::back_inserter(out), R"(}},"completion_tokens_details":{{"reasoning_tokens":{}}}}})",
+                 usage.reasoning_tokens);
 }
 
 std::string reason_of(const engine::Progress& progress) {
@@ -105,6 +113,10 @@ void append_notes(std::string& out, const engine::Done& done, const ChatMessage&
     }
   }
   if (done.repetition) notes += R"(,"stop":"repetition")";
+  if (message.show_prefix_break) {
+    notes += R"(,"prefix_break":)";
+    notes += done.prefix_break ? to_json(prefix_break_json(*done.prefix_break)) : "null";
+  }
   if (notes.empty()) return;
   notes[0] = '{';
   out.append(R"(,"x_gezel":)").append(notes).append("}");

@@ -5,8 +5,6 @@
 namespace gezel::api {
 namespace {
 
-constexpr std::size_t kMaxAffinityKey = 512;
-
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -21,6 +19,13 @@ std::optional<std::string_view> find_header(const Headers& headers, std::string_
   return found->second;
 }
 
+std::string session_key(std::string_view app_id, std::string_view name) {
+  name = trim(name);
+  if (name.empty() || name.size() > kMaxSessionName) return {};
+  // An application id never holds a colon, so two applications cannot make the same key.
+  return std::string(app_id) + ":" + std::string(name);
+}
+
 std::string affinity_key(const Headers& headers, std::string_view prompt_cache_key, std::string_view app_id) {
   const std::string_view candidates[] = {
       find_header(headers, "x-gezel-session").value_or(""),
@@ -30,9 +35,7 @@ std::string affinity_key(const Headers& headers, std::string_view prompt_cache_k
       find_header(headers, "x-session-id").value_or(""),
   };
   for (const std::string_view candidate : candidates) {
-    const std::string_view key = trim(candidate);
-    // An application id never holds a colon, so two applications cannot make the same key.
-    if (!key.empty() && key.size() <= kMaxAffinityKey) return std::string(app_id) + ":" + std::string(key);
+    if (auto key = session_key(app_id, candidate); !key.empty()) return key;
   }
   return {};
 }

@@ -64,6 +64,10 @@ class Response {
   virtual void on_cancel(std::function<void(CancelReason)> on_cancel) = 0;
 };
 
+inline constexpr std::size_t kMaxSessionName = 512;  // bytes, without white space around it
+// The key of a session as an application calls it; "" where that is no name.
+std::string session_key(std::string_view app_id, std::string_view name);
+
 // The key under which a caller's conversation finds its KV cache again (spec 10 section 17): the headers
 // x-gezel-session, x-gezel-external-conversation-id, then `prompt_cache_key`, then the headers session_id and
 // x-session-id; what is longer than 512 characters is ignored. Keys of different applications never meet. ""

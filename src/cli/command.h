@@ -72,7 +72,7 @@ struct Command {
 };
 
 extern const Command kServe, kRun, kChat, kModels, kDefault, kPull, kRm, kImport, kExport, kPs, kMemory, kFit,
-    kTune, kStop, kKey, kQuarantine, kDoctor, kParse, kCompletion, kComplete;
+    kTune, kCache, kStop, kKey, kQuarantine, kDoctor, kParse, kCompletion, kComplete;
 
 // Whether the home is known and can be read. Errors: `no_home`, `home_unreadable`.
 Result<> check_home(const Environment& env);

@@ -25,7 +25,7 @@ std::vector<std::string> offers(const std::vector<std::string>& words) {
 }
 
 TEST(Completion, OffersCommandsByPrefixAndHidesInternalOnes) {
-  EXPECT_THAT(offers({"c"}), ElementsAre("chat", "completion"));
+  EXPECT_THAT(offers({"c"}), ElementsAre("chat", "cache", "completion"));
   EXPECT_THAT(offers({""}), IsSupersetOf({"run", "serve", "doctor", "help"}));
   EXPECT_THAT(offers({"_"}), IsEmpty());
   EXPECT_THAT(offers({"help", "mo"}), ElementsAre("models"));
@@ -49,6 +49,9 @@ TEST(Completion, OffersFlagsTheirChoicesAndPaths) {
   EXPECT_THAT(offers({"import", "--mode", "c"}), ElementsAre("copy"));
   EXPECT_THAT(offers({"import", ""}), ElementsAre(":file"));
   EXPECT_THAT(offers({"completion", "z"}), ElementsAre("zsh"));
+  EXPECT_THAT(offers({"cache", "un"}), ElementsAre("unpin"));
+  EXPECT_THAT(offers({"cache", "list", ""}), ElementsAre("smollm2"));
+  EXPECT_THAT(offers({"cache", "warm", "smollm2", "--messages", ""}), ElementsAre(":file"));
 }
 
 TEST(Completion, OffersNothingForUnknownCommandsAndValuesOfTheUser) {

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "capacity/memory_plan.h"
+#include "engine/cache.h"
 #include "prompt/request.h"
 
 namespace gezel::engine {
@@ -68,6 +69,7 @@ struct Usage {
   std::int64_t completion_tokens = 0;
   std::int64_t cached_tokens = 0;     // of the prompt: tokens whose KV was reused
   std::int64_t reasoning_tokens = 0;  // of the completion
+  CachedTokens cached_from = {};
 };
 
 // Spec 30 section 12.9.3: what the engine spent on what.
@@ -93,6 +95,7 @@ struct Started {
   std::string reasoning_open_marker, reasoning_close_marker;
   bool capture_pre_tool_prose = false;  // planning in front of a call counts as reasoning
   std::string tuning_profile;  // of prompt/tuning_profiles.h, that was used; "": the model's own values
+  std::optional<PrefixBreak> prefix_break;  // without text
 };
 struct TextDelta {
   std::string text;  // complete UTF-8
@@ -112,6 +115,7 @@ struct Done {
   std::vector<std::string>
       warnings;             // for example that the engine went silent and the text so far is all there is
   bool repetition = false;  // ended because the same text came again and again
+  std::optional<PrefixBreak> prefix_break;
 };
 struct Failed {
   EngineError error;
@@ -215,6 +219,14 @@ class Engine {
   // Measures the loaded model anew and at once, between requests. False: it is not loaded, or not measured
   // here.
   virtual bool calibrate() { return false; }
+  // As last heard of; nothing when it does not run, or keeps no prompts that we know of.
+  virtual std::optional<CacheUse> cache_use() const { return std::nullopt; }
+  // Looks at what it keeps of prompts, or changes it. Never starts it. Errors: `model_not_loaded` (404),
+  // `unsupported-feature` of an engine without a cache of ours, and what the engine says.
+  virtual asio::awaitable<EngineResult<CacheReply>> cache(CacheQuery) {
+    co_return std::unexpected(
+        make_error("unsupported-feature", "This engine does not show what it keeps of prompts."));
+  }
   // Steps back, or returns; holds until the next call, also for launches to come. An engine without a process
   // of ours has nothing to do.
   virtual void set_manners(Manners) {}

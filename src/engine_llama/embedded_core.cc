@@ -65,7 +65,9 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
                  },
              .longest_window = [this] { return longest_window(); },
              .needs_longer = [this](const Run& run) { return needs_longer(run); },
-             .loading = [this] { return state_ == State::starting && waiting_.empty(); }},
+             .loading = [this] { return state_ == State::starting && waiting_.empty(); },
+             .answered = [this](const std::string& session,
+                                const engine::Usage& usage) { note_answer(session, usage); }},
             {.ambient_quiet = options_.ambient_quiet}),
       log_(parts_.pool, options_.home, parts_.clock, worker_name()),
       incidents_(options_.home / "logs"),
@@ -78,7 +80,8 @@ Core::Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options)
       changed_(parts_.loop),
       measured_(parts_.loop),
       reload_timer_(parts_.timers->make()),
-      stats_arrived_(parts_.loop) {}
+      stats_arrived_(parts_.loop),
+      cache_questions_(parts_.loop) {}
 
 // The model's name comes without its family, which the key has already.
 std::string Core::ledger_key() const {
@@ -338,6 +341,8 @@ void Core::on_ended(const engine::ExitSnapshot& snapshot) {
   start_timer_->cancel();
   idle_timer_->cancel();
   stats_arrived_.notify();
+  cache_questions_.end();
+  turns_.clear();
   stats_.reset();
   log_.line("exit " + to_json(engine::incident_json(snapshot)));
 

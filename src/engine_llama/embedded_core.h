@@ -22,9 +22,11 @@
 #include "engine/restart_budget.h"
 #include "engine/start_deadline.h"
 #include "engine/timers.h"
+#include "engine/turn_book.h"
 #include "engine/wakeup.h"
 #include "engine/watchdog.h"
 #include "engine_llama/calibrator.h"
+#include "engine_llama/cache_questions.h"
 #include "engine_llama/embedded_engine.h"
 #include "engine_llama/launch_plan.h"
 #include "engine_llama/model_source.h"
@@ -76,6 +78,8 @@ class Core : public std::enable_shared_from_this<Core> {
   RequestDesk& desk() { return desk_; }
   asio::awaitable<engine::StopOutcome> stop(engine::StopReason reason);
   asio::awaitable<std::optional<std::string>> worker_stats();
+  std::optional<engine::CacheUse> cache_use() const;
+  asio::awaitable<engine::EngineResult<engine::CacheReply>> cache(engine::CacheQuery query);
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish);
   void set_manners(engine::Manners manners);
   // What calibration knows, as JSON text, and measuring anew; see engine::Engine.
@@ -159,6 +163,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Result<> on_hello(const protocol::Frame& frame);
   Result<> on_ready(const protocol::Frame& frame);
   Result<> on_worker_failed(const protocol::Frame& frame);
+  void note_answer(const std::string& session, const engine::Usage& usage);  // embedded_cache.cc
   void ask_for_stats();
   void observe_memory();
 
@@ -251,6 +256,8 @@ class Core : public std::enable_shared_from_this<Core> {
   MonotonicTime stats_asked_{};
   std::uint64_t stats_serial_ = 0;
   engine::Wakeup stats_arrived_;
+  CacheQuestions cache_questions_;
+  engine::TurnBook turns_;
 
   // A verdict about the file itself, kept until the file changes.
   struct Refusal {

@@ -54,6 +54,10 @@ class EmbeddedEngine final : public engine::Engine {
   bool busy() const override { return core_->busy(); }
   asio::awaitable<engine::StopOutcome> stop() override { return core_->stop(engine::StopReason::stop); }
   asio::awaitable<std::optional<std::string>> worker_stats() override { return core_->worker_stats(); }
+  std::optional<engine::CacheUse> cache_use() const override { return core_->cache_use(); }
+  asio::awaitable<engine::EngineResult<engine::CacheReply>> cache(engine::CacheQuery query) override {
+    return core_->cache(std::move(query));
+  }
   asio::awaitable<engine::EngineResult<capacity::MemoryPlan>> plan(engine::MemoryWish wish) override {
     return core_->plan(wish);
   }

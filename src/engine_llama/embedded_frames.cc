@@ -51,7 +51,7 @@ Result<> Core::handle(const protocol::Frame& frame) {
     case FrameType::ready:
       return stage_ == Stage::loading ? on_ready(frame) : out_of_place(frame);
     case FrameType::stats_reply: {
-      if (protocol::is_cache_reply(frame.body)) return {};
+      if (protocol::is_cache_reply(frame.body)) return cache_questions_.answer(frame.body);
       GEZEL_TRY(stats_, protocol::parse_stats(frame.body));
       desk_.note_decode_steps(stats_->decode_steps);
       stats_text_ = frame.body;

@@ -46,6 +46,8 @@ class RequestDesk {
     // The model is being read at this moment: no request waits for anything else, and the load has a
     // deadline of its own. Unset: never.
     std::function<bool()> loading = {};
+    // An answer is complete. Unset: nobody wants to know.
+    std::function<void(const std::string& session, const engine::Usage& usage)> answered = {};
   };
   RequestDesk(boost::asio::any_io_executor loop, const Clock& clock, engine::Timers& timers,
               engine::WatchdogLimits limits, Hooks hooks, engine::RequestQueue::Settings queue = {});

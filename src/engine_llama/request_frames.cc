@@ -4,6 +4,7 @@
 
 #include "base/utf8.h"
 #include "engine/exit.h"
+#include "engine_llama/cache_questions.h"
 #include "engine_llama/request_desk.h"
 
 namespace gezel::engine_llama {
@@ -67,7 +68,8 @@ Result<> RequestDesk::on_started(std::string_view body) {
   run->push(engine::Started{started.prompt_tokens, started.cached_tokens, started.reasoning_open,
                             std::move(started.warnings), style_.family, started.splits_reasoning,
                             std::move(started.call_spellings), style_.reasoning_open, style_.reasoning_close,
-                            style_.behaviors.capture_pre_tool_prose, std::move(started.tuning_profile)});
+                            style_.behaviors.capture_pre_tool_prose, std::move(started.tuning_profile),
+                            to_engine(started.prefix_break)});
   return {};
 }
 
@@ -157,7 +159,13 @@ Result<> RequestDesk::on_done(std::string_view body) {
   if (run->place == Run::Place::admitted) {
     engine::Done event;
     event.reason = done.reason == "length" ? engine::FinishReason::length : engine::FinishReason::stop;
-    event.usage = {done.prompt_tokens, done.completion_tokens, done.cached_tokens, done.reasoning_tokens};
+    event.usage = {done.prompt_tokens,
+                   done.completion_tokens,
+                   done.cached_tokens,
+                   done.reasoning_tokens,
+                   {done.cached.slot, done.cached.host, done.cached.disk, done.cached.coalesced}};
+    event.prefix_break = to_engine(done.prefix_break);
+    if (hooks_.answered) hooks_.answered(run->session, event.usage);
     event.repetition = done.repetition;
     event.timings = {done.cached_tokens, done.prompt_n, done.predicted_n,     done.prompt_ms,
                      done.predicted_ms,  done.draft_n,  done.draft_n_accepted};

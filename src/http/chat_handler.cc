@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <span>
 
+#include "api/cache_headers.h"
 #include "api/chat.h"
 #include "api/chat_constraints.h"
 #include "api/chat_turn.h"
@@ -58,6 +59,7 @@ class Answer {
         stream_(request.stream),
         progress_(request.return_progress),
         logprobs_(request.generate.logprobs),
+        debug_(request.generate.prefix_snippets),
         caller_(request.caller),
         turn_(request, std::move(warnings), call.services.entropy) {
     head_.id = "chatcmpl-" + new_uuid(call.services.entropy);
@@ -100,6 +102,10 @@ class Answer {
                       {"cached_tokens", std::to_string(usage_.cached_tokens)},
                       {"completion_tokens", std::to_string(usage_.completion_tokens)},
                       {"ms", std::to_string(ms)}});
+    // Numbers only: the text is its owner's.
+    if (prefix_break_)
+      log_info("prefix break",
+               {{"request_id", call.request_id}, {"at", api::prefix_break_header(*prefix_break_)}});
   }
 
  private:
@@ -133,6 +139,7 @@ class Answer {
   asio::awaitable<void> on_event(const engine::Event& event) {
     if (const auto* started = std::get_if<engine::Started>(&event)) {
       cached_tokens_ = started->cached_tokens;
+      prefix_break_ = started->prefix_break;
       started_at_ = steady_clock::now();
       waits_.reset();
       turn_.start(*started);
@@ -200,7 +207,9 @@ class Answer {
 
   asio::awaitable<void> on_done(const engine::Done& done) {
     usage_ = done.usage;
-    const api::ChatTurn::Finished finished = turn_.finish(done);
+    if (done.prefix_break) prefix_break_ = done.prefix_break;
+    api::ChatTurn::Finished finished = turn_.finish(done);
+    finished.message.show_prefix_break = debug_;
     if (finished.error) {
       co_await fail(*finished.error);
       co_return;
@@ -211,8 +220,8 @@ class Answer {
     outcome_ = calls ? "tool_calls" : done.reason == engine::FinishReason::length ? "length" : "stop";
     finished_ = true;
     if (!stream_) {
-      co_await call_.reply(200,
-                           api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done));
+      co_await call_.reply(200, api::chat_completion(head_, finished.message, all_logprobs_, logprobs_, done),
+                           break_header());
       co_return;
     }
     if (!committed_) co_await commit();
@@ -224,9 +233,17 @@ class Answer {
     co_await call_.response.end_stream();
   }
 
+  // Only where it is known by now.
+  api::Headers break_header() const {
+    if (!prefix_break_) return {};
+    return {{"x-gezel-prefix-break", api::prefix_break_header(*prefix_break_)}};
+  }
+
   asio::awaitable<void> commit() {
     committed_ = true;
-    if (!co_await call_.response.start_stream(200, event_stream_headers())) co_return;
+    api::Headers headers = event_stream_headers();
+    for (auto& header : break_header()) headers.push_back(std::move(header));
+    if (!co_await call_.response.start_stream(200, std::move(headers))) co_return;
     co_await write(frames_->opener());
     if (progress_ && waits_ && !finished_) co_await write(frames_->queued(*waits_));
   }
@@ -249,7 +266,7 @@ class Answer {
   Call& call_;
   const ChatTimings& timings_;
   std::shared_ptr<Feed> feed_;
-  const bool stream_, progress_, logprobs_;
+  const bool stream_, progress_, logprobs_, debug_;
   const std::string caller_;
   api::ChatReplyHead head_;
   std::optional<api::ChatFrames> frames_;
@@ -257,6 +274,7 @@ class Answer {
   Deadline last_write_ = begin_, started_at_ = begin_;
   bool committed_ = false, finished_ = false;
   std::int64_t cached_tokens_ = 0;
+  std::optional<engine::PrefixBreak> prefix_break_;
   std::optional<engine::Progress> waits_;  // what it waits for, while it does
   std::vector<engine::TokenLogprob> all_logprobs_;
   api::ChatTurn turn_;
@@ -274,6 +292,11 @@ asio::awaitable<void> chat_completions(Call& call) {
   }
   if (auto terms = api::read_queue_headers(call.request.headers, request->generate); !terms) {
     co_await call.fail(terms.error());
+    co_return;
+  }
+  if (auto hints = api::read_cache_headers(call.request.headers, call.caller.app_id, request->generate);
+      !hints) {
+    co_await call.fail(hints.error());
     co_return;
   }
   api::ApiResult<std::vector<std::string>> warnings;

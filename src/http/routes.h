@@ -68,6 +68,12 @@ asio::awaitable<void> memory(Call& call);
 asio::awaitable<void> memory_plan(Call& call);
 asio::awaitable<void> ps(Call& call);
 asio::awaitable<void> stats(Call& call);
+asio::awaitable<void> cache_nodes(Call& call);
+asio::awaitable<void> cache_node(Call& call);
+asio::awaitable<void> cache_stats(Call& call);
+asio::awaitable<void> evict_session(Call& call);
+asio::awaitable<void> clear_cache(Call& call);
+asio::awaitable<void> change_cache(Call& call);  // the last word of the path says how
 asio::awaitable<void> stop_model(Call& call);
 asio::awaitable<void> tuned(Call& call);
 asio::awaitable<void> tune_model(Call& call);

@@ -271,6 +271,24 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     co_return json::value{{"model", model}};
   }
+  asio::awaitable<api::ApiResult<service::CacheAnswer>> cache(api::CacheRequest request) override {
+    cache_asked = request;
+    if (cache_refusal) co_return std::unexpected(*cache_refusal);
+    service::CacheAnswer answer = cache_answer;
+    answer.model = request.model;
+    co_return answer;
+  }
+  asio::awaitable<json::value> cache_stats() override {
+    co_return json::object{{"providers", json::array()}};
+  }
+  asio::awaitable<void> evict_session(std::string key) override {
+    forgotten.push_back(std::move(key));
+    co_return;
+  }
+  asio::awaitable<void> clear_cache(std::string provider) override {
+    forgotten.push_back(std::move(provider));
+    co_return;
+  }
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
     co_return json::value{{"path", path}, {"version", version}};
   }
@@ -297,6 +315,10 @@ class FakeService final : public service::InferenceService {
   std::optional<api::ChatRequest> last;
   std::optional<service::PlanRequest> plan_asked;
   std::function<void()> on_plan;
+  std::optional<api::CacheRequest> cache_asked;
+  service::CacheAnswer cache_answer;
+  std::vector<std::string> forgotten;
+  std::optional<api::ApiError> cache_refusal;
   std::vector<std::pair<std::string, api::ChatMessage>> kept;
   json::value ps_reply{{"models", json::array()}};
   bool hold_accept = false;

@@ -93,6 +93,22 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->calibrate(std::move(model));
   }
+  asio::awaitable<api::ApiResult<CacheAnswer>> cache(api::CacheRequest request) override {
+    const auto core = core_;
+    co_return co_await core->cache(std::move(request));
+  }
+  asio::awaitable<json::value> cache_stats() override {
+    const auto core = core_;
+    co_return co_await core->cache_stats();
+  }
+  asio::awaitable<void> evict_session(std::string key) override {
+    const auto core = core_;
+    co_await core->evict_session(std::move(key));
+  }
+  asio::awaitable<void> clear_cache(std::string provider) override {
+    const auto core = core_;
+    co_await core->clear_cache(std::move(provider));
+  }
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
     const auto core = core_;
     co_return co_await core->catalog(std::move(path), std::move(version));

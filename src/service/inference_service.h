@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/cache_json.h"
 #include "api/chat.h"
 #include "api/error.h"
 #include "base/clock.h"
@@ -22,6 +23,7 @@
 #include "engine/engine.h"
 #include "prompt/behaviors.h"
 #include "service/bundles.h"
+#include "service/caches.h"
 #include "service/config.h"
 #include "service/gpu_parts.h"
 #include "service/install_settings.h"
@@ -142,6 +144,15 @@ class InferenceService {
   // for "", and measuring one anew and at once. Error `calibration_off` (409).
   virtual asio::awaitable<api::ApiResult<json::value>> calibration(std::string model) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model) = 0;
+  // What a model keeps of prompts (spec 40 section 11.15a). Only `warm` with `start` loads it. Errors beyond
+  // those of model names: `model_not_loaded` (404), and what the engine says.
+  virtual asio::awaitable<api::ApiResult<CacheAnswer>> cache(api::CacheRequest request) = 0;
+  // Of all loaded models, spec 40 section 2.8: body of GET /api/cache/stats; forgets a session (by its key);
+  // forgets everything of an engine family or of one engine ("llama-cpp:<id>", also with ":0" behind it).
+  // What is not there is forgotten already.
+  virtual asio::awaitable<json::value> cache_stats() = 0;
+  virtual asio::awaitable<void> evict_session(std::string key) = 0;
+  virtual asio::awaitable<void> clear_cache(std::string provider) = 0;
 
   // Bodies of GET /api/catalog/<kind>, <kind>/<id> (latest or `version`) and <kind>/<id>/versions (spec 60
   // section 3), by `path`, what stands behind /api/catalog/. Errors: `unknown_kind`, `unknown_model`,

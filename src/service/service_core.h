@@ -53,6 +53,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<api::ApiResult<json::value>> calibration(std::string model);
   asio::awaitable<json::value> calibrations();
   asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model);
+  asio::awaitable<api::ApiResult<CacheAnswer>> cache(api::CacheRequest request);
+  asio::awaitable<json::value> cache_stats();
+  asio::awaitable<void> evict_session(std::string key);
+  asio::awaitable<void> clear_cache(std::string provider);
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version);
   asio::awaitable<void> stop();
   bool stopping() const { return stopping_; }
@@ -124,6 +128,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   std::string fingerprint_of(std::string_view id) const;
   asio::awaitable<void> put_sampled(std::string caller, const ModelName& name,
                                     prompt::GenerateRequest& request);
+  static asio::awaitable<engine::EngineResult<engine::CacheReply>> ask_cache(
+      std::shared_ptr<engine::Engine> engine, engine::CacheQuery query, bool start);
+  static asio::awaitable<void> warm_quietly(std::string model, std::shared_ptr<engine::Engine> engine,
+                                            engine::CacheQuery query, bool start);
   // What the running engine was loaded with, else what it would be loaded with now: reads the model's header.
   // Nothing when that cannot be read.
   asio::awaitable<std::optional<json::object>> profile_of(ModelName name, models::InstalledModel model);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/install_test_support.h"
 #include "models/test_home.h"
@@ -34,6 +35,9 @@ struct FakeState {
   std::string calibration;
   bool calibrates = false;
   int calibrated = 0;
+  engine::CacheReply cached;
+  engine::CacheUse use;
+  std::vector<engine::CacheQuery> cache_asked;
   prompt::GenerateRequest last;
 };
 
@@ -41,7 +45,11 @@ class FakeEngine final : public engine::Engine {
  public:
   explicit FakeEngine(std::shared_ptr<FakeState> state) : state_(std::move(state)) {}
   engine::Status status() const override { return state_->status; }
-  asio::awaitable<engine::EngineResult<>> ensure_ready() override { co_return engine::EngineResult<>{}; }
+  asio::awaitable<engine::EngineResult<>> ensure_ready() override {
+    if (state_->refuses) co_return std::unexpected(*state_->refuses);
+    state_->status.state = engine::State::ready;
+    co_return engine::EngineResult<>{};
+  }
   asio::awaitable<engine::EngineResult<std::unique_ptr<engine::Generation>>> generate(
       prompt::GenerateRequest request) override {
     if (state_->refuses) co_return std::unexpected(*state_->refuses);
@@ -68,6 +76,11 @@ class FakeEngine final : public engine::Engine {
   bool calibrate() override {
     state_->calibrated += state_->calibrates ? 1 : 0;
     return state_->calibrates;
+  }
+  std::optional<engine::CacheUse> cache_use() const override { return state_->use; }
+  asio::awaitable<engine::EngineResult<engine::CacheReply>> cache(engine::CacheQuery query) override {
+    state_->cache_asked.push_back(std::move(query));
+    co_return state_->cached;
   }
 
  private:

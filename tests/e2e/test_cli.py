@@ -45,7 +45,7 @@ def test_listings_are_json_when_asked(daemon):
 
 
 def test_every_command_has_help_with_an_example(daemon):
-    for command in ("serve", "run", "chat", "models", "import", "ps", "stop", "key", "doctor", "completion"):
+    for command in ("serve", "run", "chat", "models", "import", "ps", "cache", "stop", "key", "doctor", "completion"):
         result = daemon.cli(command, "--help")
         assert result.returncode == 0
         assert f"gezel {command}" in result.stdout
