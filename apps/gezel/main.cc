@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   env.good_neighbour = variable("GEZEL_GOOD_NEIGHBOUR");
   env.neighbour_trial = variable("GEZEL_NEIGHBOUR_TRIAL");
   env.calibration = variable("GEZEL_CALIBRATION");
+  env.speculation = variable("GEZEL_SPECULATION");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
   env.gpu = service::read_gpu_settings(

@@ -86,6 +86,8 @@ constexpr std::array kFlags{
     Flag{.name = "--no-calibration",
          .help = "do not measure models while they are idle, and use nothing that was measured "
                  "(GEZEL_CALIBRATION=off)"},
+    Flag{.name = "--no-speculation",
+         .help = "compute every token alone, never check guesses of several at once (GEZEL_SPECULATION=off)"},
     Flag{.name = "--no-disk-cache",
          .help = "do not write computed prompts to disk; after a restart they are computed again "
                  "(embeddedDiskCache of config.json)"},
@@ -149,12 +151,12 @@ void set_good_neighbour(Environment& env, const Arguments& arguments, service::S
   if (const auto trial = service::parse_neighbour_trial(env.neighbour_trial)) out.neighbour_trial = *trial;
 }
 
-// Unless it is switched off. A variable that says something else is ignored and named.
-void set_calibration(const Environment& env, const Arguments& arguments, service::ServiceOptions& out) {
-  out.calibration = !arguments.has("--no-calibration") && env.calibration != "off";
-  if (!env.calibration.empty() && env.calibration != "off" && env.calibration != "on")
-    print_note(env, fmt::format("GEZEL_CALIBRATION is '{}', which is neither on nor off; it is ignored",
-                                env.calibration));
+// Unless a flag or a variable switches it off. A variable that says something else is ignored and named.
+bool is_on(const Environment& env, const Arguments& arguments, std::string_view flag,
+           std::string_view variable, const std::string& value) {
+  if (!value.empty() && value != "off" && value != "on")
+    print_note(env, fmt::format("{} is '{}', which is neither on nor off; it is ignored", variable, value));
+  return !arguments.has(flag) && value != "off";
 }
 
 LogOptions log_options(const Arguments& arguments) {
@@ -208,7 +210,10 @@ int run(Environment& env, const Arguments& arguments) {
   if (!quiet) print_note(env, quiet.error().message + "; it is ignored");
   if (quiet && *quiet) options.service.ambient_quiet = Millis(**quiet);
   set_good_neighbour(env, arguments, options.service);
-  set_calibration(env, arguments, options.service);
+  options.service.calibration =
+      is_on(env, arguments, "--no-calibration", "GEZEL_CALIBRATION", env.calibration);
+  options.service.speculation =
+      is_on(env, arguments, "--no-speculation", "GEZEL_SPECULATION", env.speculation);
   options.service.gpu = env.gpu;
   for (const auto& problem : env.ignored_variables) print_note(env, problem + "; it is ignored");
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),

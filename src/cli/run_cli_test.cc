@@ -149,6 +149,23 @@ TEST(RunCli, ServeTakesTheAmbientQuietFromItsVariableAndIgnoresNonsense) {
   EXPECT_THAT(world.err.str(), HasSubstr("GEZEL_AMBIENT_QUIET_MS is 'soon'"));
 }
 
+TEST(RunCli, ServeSpeculatesUnlessItIsToldOtherwise) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_TRUE(got.service.speculation);
+  EXPECT_EQ(world.run({"serve", "--no-speculation"}), kOk);
+  EXPECT_FALSE(got.service.speculation);
+  world.env.speculation = "off";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_FALSE(got.service.speculation);
+}
+
 TEST(RunCli, ServeCalibratesUnlessItIsToldOtherwise) {
   TestWorld world;
   http::DaemonOptions got;

@@ -46,6 +46,7 @@ struct EmbeddedOptions {
   engine::Backend backend = engine::Backend::cpu;
   bool sandbox = true;
   bool calibration = true;                          // measure while idle, and use what was measured
+  bool speculation = true;                          // check drafts where it pays
   std::vector<std::string> excluded_buffer_types;   // failed the self-test on this machine
   prompt::BehaviorSwitches behaviors;               // over what profiles say
   std::shared_ptr<const catalog::Catalog> catalog;  // whose entries tune their models; null: none do

@@ -423,6 +423,7 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   }
   if (plan.kv_type != capacity::KvType::f16) load.flash_attention = true;
   if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
+  load.speculation = options_.speculation;
   load.excluded_buffer_types = plan.excluded_buffer_types;
   load.sandbox = options_.sandbox;
   load.style = plan.profile.style;

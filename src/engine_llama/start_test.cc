@@ -30,6 +30,7 @@ TEST_F(Starting, TwoCallersShareOneSpawn) {
 TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
   slots = 3;
   options.target_itl_ms = 55;
+  options.speculation = false;
   make();
   ask_ready();
   auto frames = worker().take();
@@ -43,6 +44,7 @@ TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
   ASSERT_TRUE(load);
   EXPECT_EQ(load->slots, 3);
   EXPECT_EQ(load->target_itl_ms, 55);
+  EXPECT_FALSE(load->speculation);
   EXPECT_EQ(load->model_path, "/models/m.gguf");
   EXPECT_TRUE(load->cache_folder.starts_with(options.home.string()));
 }

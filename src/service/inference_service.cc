@@ -180,6 +180,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options, engi
   if (options.ambient_quiet) out.ambient_quiet = *options.ambient_quiet;
   out.sandbox = options.sandbox;
   out.calibration = options.calibration;
+  out.speculation = options.speculation;
   out.behaviors = options.behaviors;
   out.excluded_buffer_types = options.excluded_buffer_types;
   out.version = options.version;
