@@ -137,7 +137,7 @@ asio::awaitable<void> tuned(Call& call) {
 }
 
 asio::awaitable<void> tune_model(Call& call) {
-  const auto body = body_object(call);
+  const auto body = required_object(call);
   if (!body) {
     co_await call.fail(body.error());
     co_return;
