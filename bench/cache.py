@@ -231,15 +231,21 @@ def resume(bench):
     check_texts(bench, "resume")
 
 
+SWAP_CONTEXT = 16384  # of ours: prompts are kept in what a plan leaves over, and here that is a model's size
+
+
 def budget_for_one(bench, models):
-    """Gigabytes that hold each of these models and no two of them, from what the service plans for each."""
-    server = bench.ours(**CHAT_SETTINGS["ours"], others=models[1:])
+    """Gigabytes that hold each of these models and not quite both, from what the service plans for each."""
+    def planned(model):
+        plan = bench.say(server, "fit", model, "--ctx", str(SWAP_CONTEXT), "--slots", str(CHATS), "--json")
+        parts = json.loads(plan)["bytes"]
+        return parts["total"] - parts["cache"]  # the cache takes what is left over
+
+    server = bench.ours(slots=CHATS, context=SWAP_CONTEXT, others=models[1:])
     try:
-        planned = [json.loads(bench.say(server, "fit", model, "--ctx", "4096", "--slots", str(CHATS), "--json"))["bytes"]["total"]
-                   for model in models]
+        return (sum(map(planned, models)) - 128 * 2**20) / 2**30
     finally:
         server.stop()
-    return (max(planned) + min(planned) / 2) / 2**30
 
 
 def swap(bench):
@@ -258,7 +264,8 @@ def swap(bench):
         load = Stream(server, user("Hello"), 8).done()
         return {**continue_chats(bench, server, chats), "load of the model ms": load.first_token_ms}
 
-    ours = {**CHAT_SETTINGS["ours"], "others": models[1:], "env": {"GEZEL_CAPACITY_BUDGET_GB": f"{budget:.3f}"}}
+    ours = {"slots": CHATS, "context": SWAP_CONTEXT, "others": models[1:],
+            "env": {"GEZEL_CAPACITY_BUDGET_GB": f"{budget:.3f}"}}
     figures = bench.alternate(measure, **{**CHAT_SETTINGS, "ours": ours})
     bench.report("swap", figures, "lower")
     ratio = min(sooner(figures, "median first token ms"))

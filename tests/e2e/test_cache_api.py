@@ -111,9 +111,8 @@ def test_the_tree_is_listed_and_looked_into(cached):
     ids = {node["id"] for node in listed}
     assert all(node["parent"] is None or node["parent"] in ids for node in listed)
     assert all(node["start"] < node["end"] for node in listed)
-    system = max((node for node in listed if node["class"] == "system"), key=lambda node: node["last_use"])
-    text = cache(cached, "GET", f"/{system['id']}?model={SMOLLM2}")["text"]
-    assert "books about the gardens of the region" in text
+    texts = [cache(cached, "GET", f"/{node['id']}?model={SMOLLM2}")["text"] for node in listed if node["class"] == "system"]
+    assert any("books about the gardens of the region" in text for text in texts)
     cache(cached, "GET", f"/987654321?model={SMOLLM2}", expect=404)
 
 
@@ -150,7 +149,9 @@ def test_warming_never_loads_a_model_unless_it_is_to(cached):
 
 def test_pins_are_counted_and_a_session_is_forgotten(cached):
     ask(cached, "Where is the weather?", "You are a sailor. " + SYSTEM, headers={"X-Gezel-Session": "sailor"})
-    system = max((node for node in nodes(cached) if node["class"] == "system"), key=lambda node: node["last_use"])
+    # Of the branch that was used last, the end of the system text.
+    system = max((node for node in nodes(cached) if node["class"] == "system"),
+                 key=lambda node: (node["last_use"], node["end"]))
     assert cache(cached, "POST", "/pin", {"model": SMOLLM2, "id": system["id"]})["nodes"] > 0
     assert next(node for node in nodes(cached) if node["id"] == system["id"])["pins"] == 1
     cache(cached, "POST", "/unpin", {"model": SMOLLM2, "id": system["id"]})
