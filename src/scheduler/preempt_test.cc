@@ -174,12 +174,21 @@ TEST_P(PreemptTest, ManyRunsOfAllLanesKeepTheirTexts) {
   expect_texts();
 }
 
+std::string mode_name(const testing::TestParamInfo<Mode>& info) {
+  switch (info.param) {
+    case Mode::full:
+      return "full";
+    case Mode::window:
+      return "window";
+    case Mode::hybrid:
+      return "hybrid";
+    default:
+      return "recurrent";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Modes, PreemptTest,
-                         testing::Values(Mode::full, Mode::window, Mode::hybrid, Mode::recurrent),
-                         [](const auto& info) {
-                           constexpr const char* kNames[] = {"full", "window", "hybrid", "recurrent"};
-                           return std::string(kNames[static_cast<int>(info.param) % 4]);
-                         });
+                         testing::Values(Mode::full, Mode::window, Mode::hybrid, Mode::recurrent), mode_name);
 
 }  // namespace
 }  // namespace gezel::scheduler
