@@ -54,11 +54,17 @@ def test_a_dry_run_is_within_five_percent_of_what_the_worker_holds(make_daemon):
     # One prompt that fills the window.
     status, reply = daemon.chat("word " * 900, max_tokens=8)
     assert status == 200, reply
-    # Of the memory for computed prompts, a plan has all and the worker holds what it uses.
-    cache, used = memory(daemon)["reservations"][0]["cache"], daemon.stats()["cache"]
-    total -= used["host_budget"] - used["host_bytes"] if cache else 0
-    held = measured(daemon.worker()["pid"])
-    assert abs(total - held) <= 0.05 * held, (total / MIB, held / MIB)
+    pid = daemon.worker()["pid"]
+
+    def difference():
+        # Of the memory for computed prompts, a plan has all and the worker holds what it uses. While it writes some of
+        # it to disk, it holds a copy.
+        used = daemon.stats()["cache"]
+        held = measured(pid)
+        planned = total - (used["host_budget"] - used["host_bytes"])
+        return abs(planned - held) <= 0.05 * held
+
+    wait_until(difference, 30, "what was planned")
 
 
 def test_a_wish_of_a_plan_is_checked(make_daemon):
