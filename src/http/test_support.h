@@ -271,6 +271,12 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<api::ApiResult<json::value>> worker_stats(std::string model) override {
     co_return json::value{{"model", model}};
   }
+  asio::awaitable<api::ApiResult<json::value>> calibration(std::string model) override {
+    co_return json::value{{"model", model}, {"state", "idle"}};
+  }
+  asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model) override {
+    co_return json::value{{"model", model}, {"state", "measuring"}};
+  }
   asio::awaitable<api::ApiResult<service::CacheAnswer>> cache(api::CacheRequest request) override {
     cache_asked = request;
     if (cache_refusal) co_return std::unexpected(*cache_refusal);

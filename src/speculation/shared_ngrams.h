@@ -18,7 +18,7 @@ using Token = std::int32_t;
 class SharedNgrams {
  public:
   static constexpr std::size_t kOrder = 8;          // tokens that must agree
-  static constexpr std::size_t kSlots = 1U << 21U;  // 16 MiB
+  static constexpr std::size_t kSlots = 1U << 18U;  // 2 MiB
 
   // Learns what stands at [from, tokens.size()); tokens before it are the context of the first ones.
   void learn(std::uint64_t seed, std::span<const Token> tokens, std::size_t from);
