@@ -89,7 +89,7 @@ TEST_F(CacheHandlers, OfAllModelsAreShownAndForgotten) {
 TEST_F(CacheHandlers, ErrorsAreFlat) {
   inference.cache_refusal = api::not_found("model_not_loaded", "not loaded", "model");
   EXPECT_EQ(send(get("/api/cache?model=m", "client")).body,
-            R"({"error":"model_not_loaded","message":"not loaded"})");
+            R"({"error":"model_not_loaded","message":"not loaded","param":"model"})");
   EXPECT_EQ(change("explain", std::string(kPrompt) + "}").status, 404);
 }
 
