@@ -17,7 +17,7 @@ import sys
 import tempfile
 import urllib.request
 
-from bench import Server, free_port
+from harness import Server, free_port
 
 MIB = 1 << 20
 FRAMES = {"hello": 1, "load": 2, "generate": 3, "ready": 67, "done": 71, "failed": 72}

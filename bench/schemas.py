@@ -28,7 +28,7 @@ import zipfile
 
 import fastjsonschema
 
-from bench import MODELS, Server, WORDS, free_port
+from harness import MODELS, Server, WORDS, free_port
 
 TEMPERATURES = (0, 0.5, 0.8, 1.0, 1.0, 1.5, 2.0)
 DEFINITIONS_PER_DOCUMENT = 6
