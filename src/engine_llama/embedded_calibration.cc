@@ -14,6 +14,27 @@ namespace gezel::engine_llama {
 using engine::State;
 using engine::StopReason;
 
+namespace {
+
+// One write at a time, the newest record next: an older one that is written later would undo it.
+struct Saving {
+  std::optional<CalibrationRecord> next;
+  bool busy = false;
+};
+
+asio::awaitable<void> save(std::shared_ptr<Saving> saving, asio::any_io_executor pool,
+                           std::filesystem::path home) {
+  while (saving->next) {
+    const CalibrationRecord record = *std::exchange(saving->next, std::nullopt);
+    const auto kept =
+        co_await engine::on_pool(pool, [home, record] { return CalibrationStore(home).keep(record); });
+    if (!kept) log_warn("a calibration could not be kept", {{"reason", kept.error().message}});
+  }
+  saving->busy = false;
+}
+
+}  // namespace
+
 Calibrator::Hooks Core::calibrator_hooks() {
   return {.send =
               [this](std::string frame) {
@@ -22,17 +43,10 @@ Calibrator::Hooks Core::calibrator_hooks() {
           .quiet_for = [this] { return quiet_for(); },
           .borrow = [this](Bytes bytes) { return borrow(bytes); },
           .keep =
-              [this](CalibrationRecord record) {
-                asio::co_spawn(
-                    parts_.loop,
-                    [pool = parts_.pool, home = options_.home,
-                     record = std::move(record)]() -> asio::awaitable<void> {
-                      const auto kept = co_await engine::on_pool(
-                          pool, [home, record] { return CalibrationStore(home).keep(record); });
-                      if (!kept)
-                        log_warn("a calibration could not be kept", {{"reason", kept.error().message}});
-                    },
-                    asio::detached);
+              [this, saving = std::make_shared<Saving>()](CalibrationRecord record) {
+                saving->next = std::move(record);
+                if (std::exchange(saving->busy, true)) return;
+                asio::co_spawn(parts_.loop, save(saving, parts_.pool, options_.home), asio::detached);
               },
           .use = [this](const costmodel::Setting& setting) { return use_setting(setting); }};
 }

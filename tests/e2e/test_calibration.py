@@ -27,6 +27,13 @@ def records(daemon):
     return sorted((daemon.home / "calibration").glob("*.json"))
 
 
+def complete_record(daemon):
+    """The one record, once it is on disk: it is written behind what the API tells."""
+    (file,) = records(daemon)
+    wait_until(lambda: json.loads(file.read_text())["complete"], what="a complete record")
+    return file
+
+
 def test_an_idle_model_is_measured_and_the_choice_is_kept(make_daemon):
     daemon = make_calibrating(make_daemon, "--ctx", "4096", "--slots", "2")
     status, _ = daemon.chat()
@@ -39,8 +46,7 @@ def test_an_idle_model_is_measured_and_the_choice_is_kept(make_daemon):
     assert len(chosen) == 1
     depths = {s["depth"] for s in chosen[0]["samples"]}
     assert 0 in depths and max(depths) >= 2048
-    (file,) = records(daemon)
-    assert json.loads(file.read_text())["complete"] is True
+    file = complete_record(daemon)
     assert file.stat().st_mode & 0o077 == 0
 
     # The answer to a greedy question does not depend on measuring having happened.
@@ -70,7 +76,7 @@ def test_a_record_that_is_damaged_is_made_again(make_daemon):
     file.write_text(file.read_text()[:200])
     assert daemon.chat()[0] == 200
     measured(daemon)
-    assert json.loads(file.read_text())["complete"] is True
+    assert complete_record(daemon) == file
     assert "cannot be used and is made again" in (daemon.home / "daemon.log").read_text()
 
 
