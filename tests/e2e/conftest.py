@@ -45,6 +45,7 @@ class Daemon:
         self.process = None
         self.wrapper = []  # a command that runs the daemon
         self.calibration = "off"  # measuring takes the processors from what is tested
+        self.speculation = "off"  # where two tokens are all but equally likely, drafts decide by rounding
 
     def environment(self):
         env = dict(os.environ)
@@ -53,6 +54,7 @@ class Daemon:
         # What else runs on this machine must not make a difference.
         env.setdefault("GEZEL_GOOD_NEIGHBOUR", "off")
         env["GEZEL_CALIBRATION"] = self.calibration
+        env["GEZEL_SPECULATION"] = self.speculation
         return env
 
     def cli(self, *args, **kwargs):
