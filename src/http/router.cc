@@ -259,15 +259,18 @@ asio::awaitable<void> Call::reply(int status, std::string json_body, api::Header
   co_await response.send(status, std::move(headers), std::move(json_body));
 }
 
+void Call::log_failure(const api::ApiError& error) const {
+  if (error.status < 500) return;
+  log_warn("request failed",
+           {{"request_id", request_id},
+            {"path", std::string(route.path)},
+            {"status", std::to_string(error.status)},
+            {"code", error.code},
+            {"detail", (error.detail.empty() ? error.message : error.detail).substr(0, kLoggedDetail)}});
+}
+
 asio::awaitable<void> Call::fail(const api::ApiError& error) {
-  if (error.status >= 500) {
-    log_warn("request failed",
-             {{"request_id", request_id},
-              {"path", std::string(route.path)},
-              {"status", std::to_string(error.status)},
-              {"code", error.code},
-              {"detail", (error.detail.empty() ? error.message : error.detail).substr(0, kLoggedDetail)}});
-  }
+  log_failure(error);
   if (response.started()) {
     // The status line is gone: the stream itself has to say it (spec 10 section 6.6).
     co_await response.write(api::chat_stream_error(error, request_id) + std::string(api::kSseDone));

@@ -30,6 +30,8 @@ struct Call {
   asio::awaitable<void> reply(int status, std::string json_body, api::Headers headers = {});
   // An error in the route's form. Inside a stream that has begun: as an error event that ends it.
   asio::awaitable<void> fail(const api::ApiError& error);
+  // What fail() writes into the log of an error that is the server's; for handlers that word it themselves.
+  void log_failure(const api::ApiError& error) const;
 };
 
 // How errors of a route look (spec 10 section 3.1).
