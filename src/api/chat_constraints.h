@@ -1,7 +1,8 @@
 // api/chat_constraints.h
 //
-// Whether the form that a request asks for can be enforced: looked at before any model is loaded, so that what
-// cannot be is a 400 and not half an answer (spec 50 section 8.3.1). And whether a finished answer has it.
+// Whether the form that a request asks for can be enforced: looked at before any model is loaded, so that
+// what cannot be is a 400 and not half an answer (spec 50 section 8.3.1). And whether a finished answer has
+// it.
 #pragma once
 #include <memory>
 #include <optional>
@@ -15,9 +16,9 @@
 namespace gezel::api {
 
 // Compiles the output format against a byte vocabulary and walks the tools' schemas: up to some hundred
-// milliseconds, so call it on the pool. The result is warnings for the client: what was left out of schemas that
-// are not strict, and keywords that are ignored. Errors: `unsupported_response_format` with the JSON pointer of
-// the keyword, `invalid_tool_schema` for a strict function.
+// milliseconds, so call it on the pool. The result is warnings for the client: what was left out of schemas
+// that are not strict, and keywords that are ignored. Errors: `unsupported_response_format` with the JSON
+// pointer of the keyword, `invalid_tool_schema` for a strict function.
 ApiResult<std::vector<std::string>> check_constraints(const prompt::GenerateRequest& request);
 // False: there is nothing to check.
 bool has_constraints(const prompt::GenerateRequest& request);

@@ -16,7 +16,8 @@ constexpr Syntax kSyntaxes[] = {{"gbnf", Kind::gbnf}, {"lark", Kind::lark}, {"re
 void read_json_schema(const FieldReader& format, prompt::OutputFormat& out) {
   const auto* holder = format.object("json_schema");
   if (holder == nullptr) {
-    if (format.field("json_schema") == nullptr) format.problem("json_schema", "is required and must be an object");
+    if (format.field("json_schema") == nullptr)
+      format.problem("json_schema", "is required and must be an object");
     return;
   }
   const FieldReader fields(*holder, format.path_of("json_schema"), format.problems());
@@ -81,9 +82,11 @@ void read_output_format(const FieldReader& body, prompt::GenerateRequest& genera
   }
   if (ways > 1) {
     refusal.set(invalid_request("unsupported_response_format",
-                                "response_format, json_schema and grammar: send only one of them", "response_format"));
+                                "response_format, json_schema and grammar: send only one of them",
+                                "response_format"));
   }
-  const bool is_json = out.kind == Kind::text || out.kind == Kind::json_object || out.kind == Kind::json_schema;
+  const bool is_json =
+      out.kind == Kind::text || out.kind == Kind::json_object || out.kind == Kind::json_schema;
   if (!is_json && !generate.tools.empty() && generate.tool_choice != prompt::ToolChoice::none) {
     refusal.set(invalid_request(
         "unsupported_response_format",

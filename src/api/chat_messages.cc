@@ -1,19 +1,14 @@
-// Messages as a client sends them become what an engine is asked (spec 10 section 6.2). All system and
-// developer texts are joined into one message at the front: templates know one place for them, and a prefix
-// that never moves is a prefix whose KV cache is found again.
+// Messages as a client of chat completions sends them (spec 10 section 6.2).
 #include <fmt/format.h>
 
 #include <array>
-#include <functional>
-#include <map>
-#include <ranges>
 
 #include "api/chat_parts.h"
+#include "api/conversation.h"
 
 namespace gezel::api {
 namespace {
 
-using prompt::ContentPart;
 using prompt::Message;
 using prompt::Role;
 
@@ -26,10 +21,6 @@ constexpr std::array kRoles{
     RoleName{"user", Role::user},     RoleName{"assistant", Role::assistant},
     RoleName{"tool", Role::tool},
 };
-
-bool is_system(Role role) {
-  return role == Role::system || role == Role::developer;
-}
 
 std::optional<Role> read_role(const FieldReader& message) {
   const auto name = message.required_string("role");
@@ -148,87 +139,6 @@ void read_tool_calls(const FieldReader& message, std::vector<prompt::ToolCall>& 
   }
 }
 
-void set_text(Message& message, std::optional<std::string> text) {
-  if (text) message.content.push_back({ContentPart::Kind::text, std::move(*text)});
-}
-
-// Whose results tool messages are: the name of the function that the nearest earlier call with an id named.
-class CalledNames {
- public:
-  void add(const std::vector<prompt::ToolCall>& calls) {
-    // Backwards, so that of equal ids in one message the first counts.
-    for (const auto& call : std::views::reverse(calls)) names_.insert_or_assign(call.id, call.name);
-  }
-  std::string find(std::string_view id) const {
-    const auto found = names_.find(id);
-    return found == names_.end() ? std::string() : found->second;
-  }
-
- private:
-  std::map<std::string, std::string, std::less<>> names_;
-};
-
-bool is_blank(const Message& message) {
-  for (const auto& part : message.content) {
-    if (part.kind != ContentPart::Kind::text) return false;
-    if (part.text.find_first_not_of(" \t\r\n\f\v") != std::string::npos) return false;
-  }
-  return true;
-}
-
-// All system texts become one message at the front. It is a developer message only when every one of them
-// was: some templates tell the two apart.
-void join_system_texts(std::vector<Message>& messages) {
-  Message joined;
-  joined.role = Role::developer;
-  std::string text;
-  bool any = false;
-  std::vector<Message> rest;
-  for (Message& message : messages) {
-    if (!is_system(message.role)) {
-      rest.push_back(std::move(message));
-      continue;
-    }
-    if (message.role == Role::system) joined.role = Role::system;
-    any = true;
-    for (const auto& part : message.content) {
-      if (part.text.empty()) continue;
-      if (!text.empty()) text += "\n\n";
-      text += part.text;
-    }
-  }
-  // An empty system text that was sent stays: it keeps templates from inventing their own.
-  if (any) {
-    set_text(joined, std::move(text));
-    rest.insert(rest.begin(), std::move(joined));
-  }
-  messages = std::move(rest);
-}
-
-// Past reasoning belongs to the tool loop that is still running, which begins at the last user message.
-void drop_old_reasoning(std::vector<Message>& messages) {
-  bool before_last_user = false;
-  for (auto message = messages.rbegin(); message != messages.rend(); ++message) {
-    if (before_last_user) message->reasoning.clear();
-    if (message->role == Role::user) before_last_user = true;
-  }
-}
-
-void check_prompt(const std::vector<Message>& messages, Refusal& refusal) {
-  const auto refuse = [&](std::string_view why) {
-    refusal.set(
-        invalid_request("empty_prompt", fmt::format("messages: nothing to answer, {}", why), "messages"));
-  };
-  if (messages.empty() || is_system(messages.back().role)) {
-    return refuse("there are only system messages; add a user message");
-  }
-  const Message& last = messages.back();
-  if (last.role == Role::assistant)
-    return refuse("the last message is the assistant's; end with a user or tool message");
-  if (last.role == Role::user && is_blank(last))
-    return refuse("the last user message is blank; write some text");
-}
-
 }  // namespace
 
 void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal) {
@@ -258,7 +168,8 @@ void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, R
     if (!role) continue;
     Message message;
     message.role = *role;
-    set_text(message, read_content(fields, *role, refusal));
+    if (auto text = read_content(fields, *role, refusal))
+      message.content.push_back(text_part(std::move(*text)));
     if (*role == Role::assistant) {
       read_tool_calls(fields, message.tool_calls);
       called.add(message.tool_calls);
@@ -272,9 +183,7 @@ void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, R
     messages.push_back(std::move(message));
   }
   if (!body.problems().empty()) return;
-  join_system_texts(messages);
-  drop_old_reasoning(messages);
-  check_prompt(messages, refusal);
+  settle_messages(messages, "messages", refusal);
 }
 
 }  // namespace gezel::api

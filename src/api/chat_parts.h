@@ -23,6 +23,8 @@ class Refusal {
   std::optional<ApiError> error_;
 };
 
+// model; "" when it was not named: without one the default model is meant (spec 60 section 15 rule 2).
+void read_model(const FieldReader& body, std::string& model);
 // messages -> generate.messages, translated; refuses images and what leaves nothing to answer.
 void read_messages(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
 // tools, tool_choice and tool_policy.
@@ -30,8 +32,8 @@ void read_tools(const FieldReader& body, prompt::GenerateRequest& generate, Refu
 // temperature ... logit_bias, seed, ignore_eos.
 void read_sampling(const FieldReader& body, prompt::SamplingOptions& sampling);
 
-// response_format, and llama.cpp's `grammar` and `json_schema`. Reads form only: whether it can be enforced is
-// check_constraints()' to say.
+// response_format, and llama.cpp's `grammar` and `json_schema`. Reads form only: whether it can be enforced
+// is check_constraints()' to say.
 void read_output_format(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);
 
 }  // namespace gezel::api

@@ -4,16 +4,14 @@
 #include <cmath>
 #include <iterator>
 
-#include "api/cache_json.h"
 #include "api/chat.h"
 #include "api/json_text.h"
+#include "api/reply_parts.h"
 
 namespace gezel::api {
 namespace {
 
 constexpr std::string_view kNoFinish = R"(,"finish_reason":null)";
-// What stands for a probability of zero, whose logarithm JSON cannot say; OpenAI's own value.
-constexpr float kLowestLogprob = -9999.0F;
 
 // Calls win over everything (spec 10 section 6.5).
 std::string_view reason_name(engine::FinishReason reason, bool calls) {
@@ -78,48 +76,10 @@ void append_timings(std::string& out, const engine::Timings& timings) {
                  timings.draft_n_accepted);
 }
 
-void append_strings(std::string& out, std::string_view name, const std::vector<std::string>& texts) {
-  if (texts.empty()) return;
-  fmt::format_to(std::back_inserter(out), R"(,"{}":[)", name);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (i > 0) out += ',';
-    append_json_string(out, texts[i]);
-  }
-  out += ']';
-}
-
 // `x_gezel`, where there is anything to say.
 void append_notes(std::string& out, const engine::Done& done, const ChatMessage& message) {
-  std::string notes;
-  append_strings(notes, "warnings", message.warnings);
-  append_strings(notes, "repairs", message.repairs);
-  if (!message.unparsed.empty()) {
-    notes += R"(,"unparsed":[)";
-    for (std::size_t i = 0; i < message.unparsed.size(); ++i) {
-      notes += i > 0 ? R"(,{"name":)" : R"({"name":)";
-      append_json_string(notes, message.unparsed[i].name);
-      notes += R"(,"text":)";
-      append_json_string(notes, message.unparsed[i].text);
-      notes += '}';
-    }
-    notes += ']';
-  }
-  if (message.tuning_profile) {
-    notes += R"(,"tuning_profile":)";
-    if (message.tuning_profile->empty()) {
-      notes += "null";
-    } else {
-      append_json_string(notes, *message.tuning_profile);
-    }
-  }
-  if (done.repetition) notes += R"(,"stop":"repetition")";
-  if (message.show_prefix_break) {
-    notes += R"(,"prefix_break":)";
-    notes += done.prefix_break ? to_json(prefix_break_json(*done.prefix_break)) : "null";
-  }
-  if (notes.empty()) return;
-  notes[0] = '{';
-  out.append(R"(,"x_gezel":)").append(notes).append("}");
+  const json::object notes = notes_json(done, message);
+  if (!notes.empty()) out.append(R"(,"x_gezel":)").append(to_json(notes));
 }
 
 void append_call(std::string& out, std::string_view id, std::string_view name, std::string_view arguments) {

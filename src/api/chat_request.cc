@@ -113,8 +113,9 @@ void read_tuning_profile(const FieldReader& body, prompt::GenerateRequest& gener
   generate.tuning_profile = *id;
 }
 
+}  // namespace
+
 void read_model(const FieldReader& body, std::string& model) {
-  // Without one the default model is meant (spec 60 section 15 rule 2).
   const auto text = body.string("model");
   if (!text) return;
   if (text->find_first_not_of(" \t\r\n") == std::string_view::npos)
@@ -125,8 +126,6 @@ void read_model(const FieldReader& body, std::string& model) {
   }
   model = *text;
 }
-
-}  // namespace
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
   auto parsed = parse_json(body_text);

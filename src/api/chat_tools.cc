@@ -100,7 +100,8 @@ void read_tool_choice(const FieldReader& body, const std::set<std::string, std::
                       prompt::GenerateRequest& generate, Refusal& refusal) {
   const auto* value = body.field("tool_choice");
   if (value == nullptr) return;
-  if (const auto* object = value->if_object()) return read_named_choice(body, *object, names, generate, refusal);
+  if (const auto* object = value->if_object())
+    return read_named_choice(body, *object, names, generate, refusal);
   const auto* word = value->if_string();
   if (word == nullptr) {
     return body.problem("tool_choice",
@@ -154,8 +155,8 @@ void read_tools(const FieldReader& body, prompt::GenerateRequest& generate, Refu
   }
   read_tool_choice(body, names, generate, refusal);
   read_tool_policy(body, generate);
-  const bool must_call =
-      generate.tool_choice == prompt::ToolChoice::required || generate.tool_choice == prompt::ToolChoice::named;
+  const bool must_call = generate.tool_choice == prompt::ToolChoice::required ||
+                         generate.tool_choice == prompt::ToolChoice::named;
   if (must_call && generate.tool_policy == prompt::ToolPolicy::raw) {
     refusal.set(invalid_request("invalid_tool_choice",
                                 "tool_choice: a call cannot be required where tool_policy \"raw\" reads none",

@@ -33,6 +33,8 @@ class ReplyForm {
   // What ends a stream that went well; `events` is what it has not shown yet.
   virtual std::string end(const turn::Events& events, const ChatMessage& message,
                           const engine::Done& done) = 0;
+  // Why the answer cannot be worded, once that is known: what was worded until then is sent, then failure().
+  virtual std::optional<ApiError> fault() const { return std::nullopt; }
   // What ends a stream that did not.
   virtual std::string failure(const ApiError& error, std::string_view request_id) = 0;
 

@@ -139,10 +139,10 @@ class Answer {
     waits_ = progress.stage == queued ? std::optional(progress) : std::nullopt;
     if (!progress_ || !committed_) co_return;
     if (progress.stage == queued) {
-      co_await write(form_->queued(progress));
+      co_await write_progress(form_->queued(progress));
     } else if (progress.stage == prefill) {
       const auto ms = std::chrono::duration_cast<Millis>(steady_clock::now() - started_at_).count();
-      co_await write(form_->prefill(progress, cached_tokens_, ms));
+      co_await write_progress(form_->prefill(progress, cached_tokens_, ms));
     }
   }
 
@@ -153,9 +153,11 @@ class Answer {
       co_return;
     }
     std::string frames = form_->delta(events, delta.logprobs);
-    if (frames.empty()) co_return;
-    if (!committed_) co_await commit();
-    co_await write(std::move(frames));
+    if (!frames.empty()) {
+      if (!committed_) co_await commit();
+      co_await write(std::move(frames));
+    }
+    if (const auto fault = form_->fault()) co_await fail(*fault);
   }
 
   asio::awaitable<void> on_done(const engine::Done& done) {
@@ -178,6 +180,10 @@ class Answer {
     }
     if (!committed_) co_await commit();
     co_await write(form_->end(finished.events, finished.message, done));
+    if (const auto fault = form_->fault()) {
+      co_await fail(*fault);
+      co_return;
+    }
     co_await call_.response.end_stream();
   }
 
@@ -193,7 +199,11 @@ class Answer {
     for (auto& header : break_header()) headers.push_back(std::move(header));
     if (!co_await call_.response.start_stream(200, std::move(headers))) co_return;
     co_await write(form_->opener());
-    if (progress_ && waits_ && !finished_) co_await write(form_->queued(*waits_));
+    if (progress_ && waits_ && !finished_) co_await write_progress(form_->queued(*waits_));
+  }
+
+  asio::awaitable<void> write_progress(std::string bytes) {
+    if (!bytes.empty()) co_await write(std::move(bytes));
   }
 
   asio::awaitable<void> write(std::string bytes) {

@@ -9,10 +9,12 @@ namespace {
 
 constexpr std::uint64_t kSmallBody = kMiB;
 constexpr std::uint64_t kChatBody = 64 * kMiB;
+constexpr std::uint64_t kResponsesBody = 16 * kMiB;
 constexpr std::uint64_t kBundleBody = std::uint64_t{2} << 40;
 
 constexpr std::array kRoutes{
     Route{"POST", "/v1/chat/completions", "openai", kChatBody, ErrorForm::envelope, chat_completions},
+    Route{"POST", "/v1/responses", "openai", kResponsesBody, ErrorForm::envelope, responses},
     Route{"GET", "/v1/models", "openai", kSmallBody, ErrorForm::envelope, list_models},
     Route{"POST", "/v1/models/ensure", "openai", kSmallBody, ErrorForm::envelope, ensure_model},
     Route{"GET", "/v1/models/ensure/*", "openai", kSmallBody, ErrorForm::envelope, ensure_job},

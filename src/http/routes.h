@@ -63,6 +63,7 @@ ErrorForm error_form(std::string_view path);
 
 // Handlers.
 asio::awaitable<void> chat_completions(Call& call);
+asio::awaitable<void> responses(Call& call);
 asio::awaitable<void> list_models(Call& call);
 asio::awaitable<void> retrieve_model(Call& call);
 asio::awaitable<void> health(Call& call);
