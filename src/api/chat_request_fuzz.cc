@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   const auto request = gezel::api::parse_chat_request(body);
   if (request) {
-    if (request->model.empty() || request->generate.messages.empty()) std::abort();
+    if (request->generate.messages.empty()) std::abort();
     for (const auto& tool : request->generate.tools) {
       if (!gezel::parse_json(tool.json)) std::abort();
     }

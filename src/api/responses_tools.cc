@@ -2,6 +2,8 @@
 // the name, and a custom tool, whose input is free text, a function with one string.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "api/responses_parts.h"
 #include "base/ids.h"
 
@@ -156,14 +158,16 @@ ApiError bad_choice(std::string_view path, std::string_view why) {
 
 // {"type":"function"|"custom","name","namespace"}: its name for the model; nothing where there is no such
 // tool.
-std::optional<std::string> named_tool(const FieldReader& choice, const ResponsesTools& tools) {
+std::optional<std::string> named_tool(const FieldReader& choice, const ResponsesTools& tools,
+                                      Refusal& refusal) {
   const auto type = choice.string("type").value_or("");
   const auto name = choice.required_string("name");
   if (!name) return std::nullopt;
   const std::string local = local_tool_name(choice.string("namespace").value_or(""), *name);
   const auto found = tools.find(local);
   if (found == tools.end()) {
-    choice.problem("name", fmt::format("\"{}\" is not one of the tools sent", excerpt(*name)));
+    refusal.set(bad_choice(choice.path_of("name"),
+                           fmt::format("\"{}\" is not one of the tools sent", excerpt(*name))));
     return std::nullopt;
   }
   const bool custom = found->second.kind == Kind::custom;
@@ -205,7 +209,7 @@ void read_allowed(const FieldReader& body, const FieldReader& choice, ResponsesR
     const std::string path = choice.path_of("tools", i);
     if (object == nullptr) {
       body.problems().add(path, fmt::format("must be an object, not {}", kind_name((*list)[i])));
-    } else if (auto name = named_tool(FieldReader(*object, path, body.problems()), request.tools)) {
+    } else if (auto name = named_tool(FieldReader(*object, path, body.problems()), request.tools, refusal)) {
       names.push_back(std::move(*name));
     }
   }
@@ -228,7 +232,7 @@ void read_choice(const FieldReader& body, ResponsesRequest& request, Refusal& re
   if (*type == "allowed_tools") return read_allowed(body, choice, request, refusal);
   if (*type != "function" && *type != "custom")
     return choice.problem("type", "must be \"function\", \"custom\" or \"allowed_tools\"");
-  const auto name = named_tool(choice, request.tools);
+  const auto name = named_tool(choice, request.tools, refusal);
   if (!name) return;
   keep_only({*name}, request);
   request.chat.generate.tool_choice = prompt::ToolChoice::named;

@@ -160,8 +160,10 @@ class Answer {
     if (const auto fault = form_->fault()) co_await fail(*fault);
   }
 
-  asio::awaitable<void> on_done(const engine::Done& done) {
+  asio::awaitable<void> on_done(engine::Done done) {
     usage_ = done.usage;
+    // How the earlier prompt went on may be what another application asked: only the machine's owner reads it.
+    if (done.prefix_break && !call_.caller.allows("ui")) done.prefix_break->then.clear();
     if (done.prefix_break) prefix_break_ = done.prefix_break;
     api::ChatTurn::Finished finished = turn_.finish(done);
     finished.message.show_prefix_break = debug_;

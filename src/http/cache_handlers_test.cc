@@ -130,10 +130,18 @@ TEST_F(PrefixBreaks, AreAHeaderWhereTheyAreKnownWithTheStatus) {
   EXPECT_EQ(send(chat()).header("x-gezel-prefix-break"), "matched=812, previous=1400, at_message=0");
 }
 
+TEST_F(PrefixBreaks, WhatAnEarlierPromptSaidIsForTheOwnerAlone) {
+  answer(true);
+  auto request = debugged(chat());
+  std::erase_if(request.headers, [](const auto& header) { return header.first == "authorization"; });
+  request.headers.emplace_back("authorization", "Bearer client");
+  EXPECT_THAT(send(std::move(request)).body, HasSubstr(R"("then":"Monday")"));
+}
+
 TEST_F(PrefixBreaks, HaveTextOnlyForWhoeverDebugs) {
   constexpr std::string_view kNote =
       R"("x_gezel":{"prefix_break":{"matched":812,"previous":1400,"at_message":0,)"
-      R"("snippets":{"before":"Today is ","now":"Tuesday","then":"Monday"}}})";
+      R"("snippets":{"before":"Today is ","now":"Tuesday","then":""}}})";
   answer(true);
   EXPECT_THAT(send(debugged(chat())).body, HasSubstr(kNote));
   EXPECT_TRUE(inference.last->generate.prefix_snippets);

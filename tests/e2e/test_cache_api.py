@@ -78,7 +78,7 @@ def test_a_break_is_told_in_numbers_and_to_debuggers_in_text(cached):
     assert int(numbers["matched"]) == found["matched"] < 20 < found["previous"]
     assert found["at_message"] == 0
     assert "Tuesday" in found["snippets"]["now"]
-    assert "Monday" in found["snippets"]["then"]
+    assert found["snippets"]["then"] == "", "that may be what another application asked"
     plain, headers = ask(cached, "Hello", system="Today is Wednesday. " + SYSTEM)
     assert "x-gezel-prefix-break" in headers
     assert "x_gezel" not in plain
