@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "calibration/self_test.h"
 #include "llama/devices.h"
+#include "system/gpu_libraries.h"
 #include "worker/worker.h"
 
 namespace {
@@ -21,6 +22,7 @@ constexpr std::string_view kHelp =
   gezel-engine --self-test        check that this build computes right on this machine; prints a JSON table
   gezel-engine --version [--json] version, libllama build, processor features in use
   gezel-engine --list-devices     what this build can compute on beside the processor
+  gezel-engine --gpu-health       what the drivers' libraries say of the GPUs, as JSON
   gezel-engine --worker-fd N      serve the daemon on an inherited socket
 )";
 
@@ -49,6 +51,10 @@ int main(int argc, char** argv) {
   }
   if (args[0] == "--list-devices") {
     fmt::print("{}", gezel::llama::device_list());
+    return 0;
+  }
+  if (args[0] == "--gpu-health") {
+    fmt::print("{}", gezel::system::gpu_sample_text(gezel::system::read_gpu_libraries()));
     return 0;
   }
   if (args[0] == "--self-test") return self_test();

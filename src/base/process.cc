@@ -71,10 +71,19 @@ void Fd::reset() {
   fd_ = -1;
 }
 
+StopSignal::StopSignal(const std::stop_token& stop) {
+  int ends[2] = {-1, -1};
+  if (!stop.stop_possible() || ::pipe2(ends, O_CLOEXEC) != 0) return;
+  read_ = Fd(ends[0]);
+  write_ = Fd(ends[1]);
+  callback_.emplace(stop, [fd = write_.get()] { (void)!::write(fd, "x", 1); });
+}
+
 Result<std::string> run_tool(const std::filesystem::path& program, const std::vector<std::string>& args,
-                             Millis limit, std::size_t most_bytes) {
+                             Millis limit, std::size_t most_bytes, const std::stop_token& stop) {
   const SystemClock clock;
   const auto deadline = clock.now() + limit;
+  const StopSignal stopping(stop);
   GEZEL_TRY(auto child, spawn({.program = program, .args = args}));
   std::string out;
   std::string_view why;
@@ -84,14 +93,15 @@ Result<std::string> run_tool(const std::filesystem::path& program, const std::ve
     const auto left = std::chrono::duration_cast<Millis>(deadline - clock.now());
     if (left <= Millis(0)) why = "it took too long";
     if (out.size() > most_bytes) why = "it printed too much";
+    if (stop.stop_requested()) why = "nobody waits for it any more";
     if (!why.empty()) break;
     if (!open) {  // its output has ended; it will soon
       if (::waitpid(child.pid, &raw, WNOHANG) == child.pid) break;
       ::poll(nullptr, 0, 5);
       continue;
     }
-    pollfd readable{child.output.get(), POLLIN, 0};
-    if (::poll(&readable, 1, static_cast<int>(left.count())) <= 0) continue;
+    pollfd readable[] = {{child.output.get(), POLLIN, 0}, {stopping.fd(), POLLIN, 0}};
+    if (::poll(readable, 2, static_cast<int>(left.count())) <= 0 || readable[0].revents == 0) continue;
     char buffer[4096];
     const ssize_t got = ::read(child.output.get(), buffer, sizeof buffer);
     if (got > 0)

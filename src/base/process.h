@@ -7,6 +7,9 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,11 +60,22 @@ struct Child {
 // Starts the program. Failures of exec are reported here (code `engine-launch`), not as an exit of the child.
 Result<Child> spawn(const SpawnOptions& options);
 
+// For poll(): a descriptor that is readable from the moment on when somebody asked to stop.
+class StopSignal {
+ public:
+  explicit StopSignal(const std::stop_token& stop);
+  int fd() const { return read_.get(); }  // -1, which poll() passes over, where nobody can ask
+
+ private:
+  Fd read_, write_;
+  std::optional<std::stop_callback<std::function<void()>>> callback_;
+};
+
 // Runs a short program to its end and returns what it printed, both streams together. Blocks; the calling
 // thread must live as long as the program may. Errors: `engine-launch`, `tool_failed` when it ended otherwise
-// than with 0, `tool_stopped` after `limit` or more than `most_bytes`: it is killed then.
+// than with 0, `tool_stopped` after `limit`, more than `most_bytes` or a request to stop: it is killed then.
 Result<std::string> run_tool(const std::filesystem::path& program, const std::vector<std::string>& args,
-                             Millis limit, std::size_t most_bytes);
+                             Millis limit, std::size_t most_bytes, const std::stop_token& stop = {});
 
 // A pair of connected stream sockets, both close-on-exec.
 Result<std::pair<Fd, Fd>> socket_pair();

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 namespace gezel {
 namespace {
 
@@ -82,6 +84,20 @@ TEST(RunTool, WhatAProgramPrintsComesBack) {
 TEST(RunTool, FailuresSaySo) {
   EXPECT_EQ(run_tool("/bin/sh", {"-c", "exit 3"}, Millis(20'000), 100).error().code, "tool_failed");
   EXPECT_EQ(run_tool("/nowhere/tool", {}, Millis(20'000), 100).error().code, "engine-launch");
+}
+
+TEST(RunTool, AProgramThatNobodyWaitsForIsKilledAtOnce) {
+  std::stop_source source;
+  const std::jthread stopper([&] { source.request_stop(); });
+  const auto said =
+      run_tool("/bin/sh", {"-c", "exec sleep 1000"}, Millis(3'600'000), 100, source.get_token());
+  EXPECT_EQ(said.error().code, "tool_stopped");
+  EXPECT_EQ(
+      run_tool("/bin/sh", {"-c", "exec 1>&- 2>&-; sleep 1000"}, Millis(3'600'000), 100, source.get_token())
+          .error()
+          .code,
+      "tool_stopped")
+      << "also when it said all that it will";
 }
 
 TEST(RunTool, AProgramThatDoesNotEndOrTalksTooMuchIsKilled) {

@@ -5,6 +5,8 @@
 
 #include "capacity/test_machines.h"
 #include "capacity/threads.h"
+#include "system/cpu.h"
+#include "system/test_tree.h"
 
 namespace gezel::capacity {
 namespace {
@@ -49,6 +51,16 @@ TEST(EngineArgs, Case82_InAContainerTheNumberOfThreadsIsNamed) {
   EXPECT_EQ(value_of(tuning_arguments(input), "-t"), "6");
   input.catalog.threads = 3;
   EXPECT_EQ(value_of(tuning_arguments(input), "--threads"), "3");
+}
+
+TEST(EngineArgs, EnginesCase59_AQuotaOfTwoAndAHalfProcessorsIsTwoThreads) {
+  system::testing::TestTree tree;
+  tree.cpus("0-31").cgroup2("/a").file("sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+  const auto cpu = system::read_cpu(tree.root(), [] { return 32; });
+  EngineArgsInput input{
+      .gpu_backend = true, .available_cpus = cpu.available, .container_limit = cpu.container_limit};
+  input.config.n_cpu_moe = 4;  // its experts do not fit the GPU
+  EXPECT_EQ(value_of(tuning_arguments(input), "--threads"), "2");
 }
 
 TEST(EngineArgs, Case83_OnAGpuFourThreadsAreEnough) {

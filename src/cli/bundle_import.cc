@@ -145,22 +145,23 @@ void show_review(const Environment& env, const json::object& review) {
   }
 }
 
-Result<json::object> scan_and_confirm(const Environment& env, const Arguments& arguments,
-                                      const std::string& path) {
+}  // namespace
+
+Result<json::object> take_bundle(const Environment& env, const BundleToTake& bundle) {
   GEZEL_TRY(const auto importer, open_importer(env));
-  GEZEL_TRY(json::object review, importer->scan(path));
+  GEZEL_TRY(json::object review, importer->scan(bundle.path));
   show_review(env, review);
   const std::string import_id = string_or(review, "importId");
-  if (arguments.has("--dry-run")) {
+  const auto agreed = bundle.agree ? bundle.agree(review) : Result<>();
+  if (!agreed || bundle.dry_run) {
     importer->discard(import_id);
+    if (!agreed) return std::unexpected(agreed.error());
     return review;
   }
-  auto model = importer->confirm(import_id, arguments.has("--replace"));
+  auto model = importer->confirm(import_id, bundle.replace);
   if (!model) importer->discard(import_id);
   return model;
 }
-
-}  // namespace
 
 bool is_bundle(std::string_view path) {
   return catalog::lowered(path).ends_with(models::kBundleExtension);
@@ -173,7 +174,8 @@ int import_bundle(Environment& env, const Arguments& arguments, const std::strin
                        {ErrorKind::invalid, std::string(kCodeUsage),
                         fmt::format("{} is for GGUF files; a bundle has its own", flag), std::string(flag)});
   }
-  auto done = scan_and_confirm(env, arguments, path);
+  auto done = take_bundle(
+      env, {.path = path, .replace = arguments.has("--replace"), .dry_run = arguments.has("--dry-run")});
   if (!done && Interrupt::raised())
     done = fail(ErrorKind::cancelled, std::string(kCodeInterrupted), "interrupted");
   if (!done) {

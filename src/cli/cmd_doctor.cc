@@ -8,12 +8,15 @@
 #include "cli/daemon_client.h"
 #include "cli/doctor.h"
 #include "cli/doctor_files.h"
+#include "cli/doctor_speed.h"
 #include "cli/engine_program.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
+#include "engine_llama/measured_speed.h"
 #include "engine_llama/self_test_record.h"
 #include "models/profile_files.h"
 #include "models/store.h"
+#include "system/memory_speed.h"
 
 namespace gezel::cli {
 namespace {
@@ -188,6 +191,48 @@ Result<Findings> check_models(const Environment& env, bool deep) {
   return out;
 }
 
+// What was measured of the models, beside what memory delivers now. Memory is measured only for a comparison.
+Findings check_speeds(const Environment& env, const MachineFacts& machine, json::object& speed_json) {
+  const models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
+  const auto measured = engine_llama::measured_speeds(env.home);
+  std::vector<SpeedFacts> known;
+  std::vector<std::string> unknown;
+  json::array models;
+  for (const auto& model : store.inventory().installed) {
+    const auto speed = measured.find(fmt::format("{}:{}", kLocalProvider, model.id));
+    if (speed == measured.end()) {
+      unknown.push_back(model.id);
+      continue;
+    }
+    SpeedFacts facts{.model = model.id,
+                     .decode_tps = speed->second.decode_tps,
+                     .shallow_tps = speed->second.shallow_tps,
+                     .at_depth = speed->second.at_depth,
+                     .kv_type = speed->second.kv_type,
+                     .undisturbed = speed->second.undisturbed};
+    // A file that cannot be read is named with the models.
+    if (const auto bytes = engine_llama::bytes_of_a_token(model.weights, speed->second)) {
+      facts.weights = bytes->weights;
+      facts.cache = bytes->cache;
+    }
+    models.push_back({{"id", model.id},
+                      {"decode_tps", facts.decode_tps},
+                      {"at_depth", facts.at_depth},
+                      {"bytes_per_token", facts.weights + facts.cache}});
+    known.push_back(std::move(facts));
+  }
+  const int threads = machine.cpu.available;
+  std::optional<double> memory_speed;
+  if (!known.empty()) {
+    StatusLine status(env);
+    status.show("measuring memory …");
+    memory_speed = system::measure_memory_speed(threads, machine.memory.available, *env.clock);
+  }
+  speed_json["memory_bytes_per_second"] = memory_speed ? json::value(*memory_speed) : json::value();
+  speed_json["models"] = std::move(models);
+  return judge_speeds(known, memory_speed, threads, unknown);
+}
+
 Findings check_profiles(const Environment& env) {
   const auto profiles = models::read_profiles(env.home);
   const auto own = std::ranges::count_if(profiles.all, &profiles::Profile::user);
@@ -219,11 +264,13 @@ int run(Environment& env, const Arguments& arguments) {
     gpu_json = service::survey_json(survey);
   }
   add(findings, judge_sandbox(machine.kernel));
+  json::object speed_json;
   if (home) {
     add(findings, check_daemon(env));
     auto models = check_models(env, arguments.has("--deep"));
     if (!models) return print_error(env, models.error());
     add(findings, std::move(*models));
+    add(findings, check_speeds(env, machine, speed_json));
     add(findings, check_profiles(env));
     add(findings, check_catalog(env.home, env.installs));
     add(findings, check_config(env.home));
@@ -239,6 +286,7 @@ int run(Environment& env, const Arguments& arguments) {
     report["machine"] = facts_json(machine);
     report["engine"] = std::move(engine_json);
     report["gpu"] = std::move(gpu_json);
+    report["speed"] = std::move(speed_json);
     *env.out << to_json(report) << '\n' << std::flush;
   } else {
     *env.out << render_findings(findings, color_out(env)) << std::flush;
@@ -253,7 +301,7 @@ constexpr Command kDoctor{
     .summary = "check this machine, the engine, the daemon, models, profiles and the catalog",
     .description =
         "Says what this machine has, which processor features and accelerators the engine uses, how workers "
-        "are locked down, "
+        "are locked down, how near measured models come to what memory delivers and what limits them, "
         "and what is missing together with the command that gets it. Exit status 1 when something must be "
         "repaired.",
     .examples =

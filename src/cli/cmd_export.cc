@@ -5,13 +5,11 @@
 #include <array>
 #include <ostream>
 
+#include "cli/bundle_file.h"
 #include "cli/command.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
-#include "downloads/partial_file.h"
 #include "models/bundle_export.h"
-#include "models/disk.h"
-#include "models/preflight.h"
 #include "models/store.h"
 #include "service/install_parts.h"
 
@@ -30,46 +28,10 @@ constexpr std::array kFlags{
     Flag{.name = "--json", .help = "print what was written as JSON"},
 };
 
-Error interrupted() {
-  return {ErrorKind::cancelled, std::string(kCodeInterrupted), "interrupted", {}};
-}
-
-// The archive under a name of its own first, so that nobody finds half of one.
-Result<> write_archive(models::BundleExport& archive, const fs::path& target, StatusLine& status) {
-  const fs::path partial = target.string() + ".partial";
-  std::error_code ignored;
-  fs::remove(partial, ignored);
-  struct Remove {
-    const fs::path& path;
-    ~Remove() {
-      std::error_code error;
-      fs::remove(path, error);
-    }
-  } const leftover{partial};
-  GEZEL_TRY(auto file, downloads::PartialFile::open(partial));
-  const Bytes total = archive.total_bytes();
-  while (true) {
-    if (Interrupt::raised()) return std::unexpected(interrupted());
-    GEZEL_TRY(const std::string piece, archive.next());
-    if (piece.empty()) break;
-    GEZEL_CHECK(file.append(piece));
-    status.show(fmt::format("writing … {} of {}", format_bytes(file.size()), format_bytes(total)));
-  }
-  GEZEL_CHECK(file.sync());
-  std::error_code error;
-  fs::rename(partial, target, error);
-  if (error) return std::unexpected(errno_error(fmt::format("rename {}", partial.string()), error.value()));
-  return {};
-}
-
 Result<fs::path> export_model(const Environment& env, const Arguments& arguments, StatusLine& status) {
   const models::ModelStore store(env.home, *env.clock, *env.entropy, kLocalProvider, env.installs.machine);
   GEZEL_TRY(const std::string qualified, resolve_model(arguments.text("MODEL"), stored_models(env)));
-  const auto go_on = [&](Bytes bytes) {
-    status.show(fmt::format("computing SHA-256 … {}", format_bytes(bytes)));
-    return !Interrupt::raised();
-  };
-  GEZEL_TRY(auto model, store.find(short_name(qualified), go_on));
+  GEZEL_TRY(auto model, store.find(short_name(qualified), hashing_shown(status)));
   const catalog::Catalog catalog(service::catalog_options(env.home, env.installs));
   std::error_code error;
   fs::path target = arguments.text("--output");
@@ -81,16 +43,7 @@ Result<fs::path> export_model(const Environment& env, const Arguments& arguments
         fmt::format("{} is there already; move it away, or name another file with --output", target.string()),
         "output");
   }
-  const Bytes size = model.size_bytes;
-  GEZEL_CHECK(
-      models::check_disk(target.filename().string(), size, 0, models::free_space(target.parent_path())));
-  auto archive =
-      models::BundleExport::prepare(models::export_request(std::move(model), catalog, env.clock->wall_now(),
-                                                           fmt::format("gezel-inference/{}", env.version)),
-                                    go_on);
-  if (!archive && Interrupt::raised()) return std::unexpected(interrupted());
-  if (!archive) return std::unexpected(std::move(archive).error());
-  GEZEL_CHECK(write_archive(*archive, target, status));
+  GEZEL_CHECK(write_bundle(env, std::move(model), catalog, target, status));
   return target;
 }
 

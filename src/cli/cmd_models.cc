@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <ostream>
 
 #include "cli/command.h"
@@ -10,6 +11,7 @@
 #include "cli/model_names.h"
 #include "cli/printer.h"
 #include "cli/table.h"
+#include "engine_llama/measured_speed.h"
 #include "models/store.h"
 
 namespace gezel::cli {
@@ -27,12 +29,19 @@ struct Row {
   std::string id, name, state, quantization, architecture, source, installed_at;
   Bytes size_bytes = 0;
   std::int64_t context_window = 0;
+  std::optional<engine_llama::MeasuredSpeed> speed;
 };
 
-// What the daemon adds to the store: states of loaded models, and models that are not in the store. Empty
-// without a daemon.
+// Of a loaded model.
+struct Live {
+  std::string state;
+  double decode_tps = 0, prefill_tps = 0;  // of what it answered, 0 = unknown
+};
+
+// What the daemon adds to the store: loaded models, and models that are not in the store. Empty without a
+// daemon.
 struct FromDaemon {
-  std::map<std::string, std::string> states;
+  std::map<std::string, Live> loaded;
   std::vector<Row> others;
 };
 
@@ -43,8 +52,11 @@ Result<FromDaemon> ask_daemon(const Environment& env) {
   GEZEL_TRY(const json::value running, client.get("/api/ps"));
   if (const json::array* models = running.is_object() ? array_at(running.get_object(), "models") : nullptr) {
     for (const json::value& entry : *models) {
-      if (entry.is_object())
-        out.states[string_or(entry.get_object(), "id")] = string_or(entry.get_object(), "state");
+      if (!entry.is_object()) continue;
+      const json::object& model = entry.get_object();
+      out.loaded[string_or(model, "id")] = {.state = string_or(model, "state"),
+                                            .decode_tps = number_or(model, "decode_tps", 0),
+                                            .prefill_tps = number_or(model, "prefill_tps", 0)};
     }
   }
   GEZEL_TRY(const json::value list, client.get("/v1/models"));
@@ -63,6 +75,33 @@ Result<FromDaemon> ask_daemon(const Environment& env) {
   return out;
 }
 
+// What calibration measured counts more than what a loaded model happens to have been asked, as in GET
+// /v1/models/{id}.
+std::optional<engine_llama::MeasuredSpeed> speed_of(
+    const std::string& id, const std::map<std::string, engine_llama::MeasuredSpeed>& measured,
+    const FromDaemon& daemon) {
+  if (const auto known = measured.find(id); known != measured.end()) return known->second;
+  const auto live = daemon.loaded.find(id);
+  if (live == daemon.loaded.end() || live->second.decode_tps <= 0) return std::nullopt;
+  return engine_llama::MeasuredSpeed{.decode_tps = live->second.decode_tps,
+                                     .prefill_tps = live->second.prefill_tps};
+}
+
+json::value performance_json(const std::optional<engine_llama::MeasuredSpeed>& speed) {
+  if (!speed) return nullptr;
+  json::object out{{"source", "measured"}, {"decode_tps", speed->decode_tps}};
+  if (speed->prefill_tps > 0) out["prefill_tps"] = speed->prefill_tps;
+  if (!speed->measured_at.empty()) {  // by calibration
+    out["at_depth"] = speed->at_depth;
+    out["measured_at"] = speed->measured_at;
+  }
+  return out;
+}
+
+std::string tps_cell(double tps) {
+  return tps > 0 ? fmt::format("{:.1f}", tps) : "-";
+}
+
 void print_json(const Environment& env, const std::vector<Row>& rows,
                 const std::vector<models::UnrecognizedModel>& bad) {
   json::array list, unrecognized;
@@ -75,7 +114,8 @@ void print_json(const Environment& env, const std::vector<Row>& rows,
                     {"architecture", row.architecture},
                     {"context_window", row.context_window},
                     {"source", row.source},
-                    {"installed_at", row.installed_at}});
+                    {"installed_at", row.installed_at},
+                    {"performance", performance_json(row.speed)}});
   }
   for (const auto& model : bad) {
     unrecognized.push_back({{"id", model.id}, {"reason", model.reason}, {"bytes", model.bytes}});
@@ -112,9 +152,11 @@ int run(Environment& env, const Arguments& arguments) {
         std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.id == other.id; });
     if (!known) rows.push_back(other);
   }
+  const auto measured = engine_llama::measured_speeds(env.home);
   for (Row& row : rows) {
-    const auto state = extra.states.find(row.id);
-    row.state = state == extra.states.end() ? "stopped" : state->second;
+    const auto loaded = extra.loaded.find(row.id);
+    row.state = loaded == extra.loaded.end() ? "stopped" : loaded->second.state;
+    row.speed = speed_of(row.id, measured, extra);
   }
   if (arguments.has("--json")) {
     print_json(env, rows, inventory.unrecognized);
@@ -130,16 +172,19 @@ int run(Environment& env, const Arguments& arguments) {
   } else {
     std::vector<std::vector<std::string>> cells;
     for (const Row& row : rows) {
-      cells.push_back({short_name(row.id), row.size_bytes > 0 ? format_bytes(row.size_bytes) : "-",
-                       row.quantization.empty() ? "-" : row.quantization,
-                       row.context_window > 0 ? group_digits(row.context_window) : "-",
-                       row.source.empty() ? "-" : row.source, row.state == "stopped" ? "-" : row.state,
-                       row.name});
+      cells.push_back(
+          {short_name(row.id), row.size_bytes > 0 ? format_bytes(row.size_bytes) : "-",
+           row.quantization.empty() ? "-" : row.quantization,
+           row.context_window > 0 ? group_digits(row.context_window) : "-",
+           tps_cell(row.speed ? row.speed->decode_tps : 0), tps_cell(row.speed ? row.speed->prefill_tps : 0),
+           row.source.empty() ? "-" : row.source, row.state == "stopped" ? "-" : row.state, row.name});
     }
     *env.out << render_table({{"MODEL"},
                               {"SIZE", Align::right},
                               {"QUANT"},
                               {"CONTEXT", Align::right},
+                              {"TOK/S", Align::right},
+                              {"PREFILL TOK/S", Align::right},
                               {"SOURCE"},
                               {"STATE"},
                               {"NAME"}},
@@ -159,7 +204,10 @@ int run(Environment& env, const Arguments& arguments) {
 constexpr Command kModels{
     .name = "models",
     .summary = "list models: installed, available, or of other programs",
-    .description = "Works with or without a running daemon; with one it also says what is loaded.",
+    .description =
+        "Works with or without a running daemon; with one it also says what is loaded. TOK/S and PREFILL "
+        "TOK/S are what a model was measured to write and to read on this machine, at the depth of its usual "
+        "conversation; `gezel tune` measures.",
     .examples =
         "gezel models  # a table of what is installed\n"
         "gezel models --available  # what can be pulled, rated for this machine\n"

@@ -13,6 +13,7 @@
 #include "cli/sse.h"
 #include "downloads/url.h"
 #include "models/url_source.h"
+#include "service/install_settings.h"
 
 namespace gezel::cli {
 namespace {
@@ -38,6 +39,12 @@ constexpr std::array kFlags{
          .kind = Flag::Kind::text,
          .value = "HEX",
          .help = "of an address: the digest that the file must have (unset: it is recorded, not checked)"},
+    Flag{.name = "--mirrors",
+         .kind = Flag::Kind::text,
+         .value = "URLS",
+         .help =
+             "base addresses, separated by commas, of hosts with the same files; tried in order where the "
+             "first does not answer"},
     Flag{.name = "--detach", .help = "start the download and return; `gezel pull MODEL` shows it again"},
     Flag{.name = "--json", .help = "print what happens as one JSON object a line"},
 };
@@ -238,6 +245,15 @@ int run(Environment& env, const Arguments& arguments) {
                 fmt::format("{} is for hf: and addresses; '{}' has its own", flag, argument), "MODEL"});
     }
     request[field] = arguments.text(flag);
+  }
+  if (arguments.has("--mirrors")) {
+    if (update) {
+      return print_error(
+          env,
+          {ErrorKind::invalid, std::string(kCodeUsage),
+           "--mirrors is for a first install; --update and --copy use the catalog's hosts", "--mirrors"});
+    }
+    request["mirrors"] = json::value_from(service::read_address_list(arguments.text("--mirrors")));
   }
   const auto client = DaemonClient::connect_or_start(env);
   if (!client) return print_error(env, client.error());

@@ -8,9 +8,10 @@
 namespace gezel::cli {
 namespace {
 
-constexpr std::array kCommands{&kRun,    &kChat,  &kModels,     &kDefault, &kPull,  &kRm,         &kImport,
-                               &kExport, &kServe, &kPs,         &kMemory,  &kFit,   &kTune,       &kCache,
-                               &kStop,   &kKey,   &kQuarantine, &kDoctor,  &kParse, &kCompletion, &kComplete};
+constexpr std::array kCommands{&kRun,    &kChat,   &kModels,     &kDefault, &kPull, &kRm,
+                               &kImport, &kExport, &kShare,      &kServe,   &kPs,   &kMemory,
+                               &kFit,    &kTune,   &kCache,      &kStop,    &kKey,  &kQuarantine,
+                               &kDoctor, &kParse,  &kCompletion, &kComplete};
 
 constexpr std::array kCommonFlags{
     Flag{.name = "--home",

@@ -71,8 +71,8 @@ struct Command {
   bool needs_home = true;  // runs only with a home that can be read
 };
 
-extern const Command kServe, kRun, kChat, kModels, kDefault, kPull, kRm, kImport, kExport, kPs, kMemory, kFit,
-    kTune, kCache, kStop, kKey, kQuarantine, kDoctor, kParse, kCompletion, kComplete;
+extern const Command kServe, kRun, kChat, kModels, kDefault, kPull, kRm, kImport, kExport, kShare, kPs,
+    kMemory, kFit, kTune, kCache, kStop, kKey, kQuarantine, kDoctor, kParse, kCompletion, kComplete;
 
 // Whether the home is known and can be read. Errors: `no_home`, `home_unreadable`.
 Result<> check_home(const Environment& env);

@@ -134,6 +134,18 @@ TEST(Pull, DetachStartsAndReturns) {
   EXPECT_EQ(daemon.seen().size(), 3U);
 }
 
+TEST(Pull, MirrorsAreHandedOverInTheirOrder) {
+  FakeDaemon daemon(pulling(kInstalled));
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"pull", "m", "--mirrors", "https://b.example, https://a.example"}), kOk);
+  const auto seen = daemon.seen();
+  EXPECT_TRUE(std::ranges::any_of(seen, [](const SeenRequest& request) {
+    return request.body.contains(R"("mirrors":["https://b.example","https://a.example"])");
+  }));
+  EXPECT_EQ(world.run({"pull", "m", "--update", "--mirrors", "https://a.example"}), kUsage);
+}
+
 TEST(Pull, UpdateAndDetachStartsAndReturns) {
   FakeDaemon daemon(pulling(kInstalled));
   TestWorld world;

@@ -189,6 +189,7 @@ TEST(Campaign, NeverGoesDeeperThanTheWindow) {
   });
 }
 
+// Spec 35, case 12: one report.
 TEST(Slowdown, IsSaidOnceAfterAMinuteAndAgainOnlyAfterItWasOver) {
   SlowdownWatch watch;
   MonotonicTime now{std::chrono::hours(1)};

@@ -70,6 +70,7 @@ TEST(CostModel, IgnoresImpossibleTimes) {
   EXPECT_FALSE(costs.knows_prefill());
 }
 
+// Spec 35, case 12: the chunk shrinks.
 TEST(CostModel, FollowsASlowdownWithinTwentySteps) {
   CostModel costs = known(4, 18, 6);
   ChunkQuestion question{.streams = 6, .remaining = 100'000, .whole_prompt_allowed = false};

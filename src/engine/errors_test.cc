@@ -38,7 +38,7 @@ TEST(EngineErrors, AnUnknownCodeIsInternalAndStaysReadable) {
   EXPECT_NE(error.error.message.find("engine-on-fire"), std::string::npos);
 }
 
-TEST(EngineKeys, AreParsedOrRejectedNeverRepaired) {
+TEST(EngineKeys, Case24_AreParsedOrRejectedNeverRepaired) {
   struct Case {
     std::string_view text;
     std::string_view model;  // "" = rejected

@@ -41,7 +41,7 @@ TEST(PanicWatch, KnowsEveryPatternWithoutCase) {
   for (const auto& c : cases) EXPECT_EQ(panic_of({c.line}), c.kind) << c.line;
 }
 
-TEST(PanicWatch, ALaterLineWinsOnlyWithAtLeastTheSameRank) {
+TEST(PanicWatch, Case7_And8_ALaterLineWinsOnlyWithAtLeastTheSameRank) {
   EXPECT_EQ(panic_of({"CUDA error: out of memory", "GGML_ASSERT(x)"}), "cuda-out-of-memory");
   EXPECT_EQ(panic_of({"GGML_ASSERT(x)", "CUDA error: an illegal memory access was encountered"}),
             "cuda-illegal-memory-access");

@@ -18,7 +18,7 @@ WallTime wall(std::int64_t ms) {
   return WallTime(seconds(1'700'000'000)) + Millis(ms);
 }
 
-TEST(RestartBudget, RestsForAMinuteFromTheFirstRefusal) {
+TEST(RestartBudget, Case2_RestsForAMinuteFromTheFirstRefusal) {
   RestartBudget budget;
   for (const int crash : {0, 20'000, 45'000}) {
     EXPECT_FALSE(budget.refuse(at(crash)));
@@ -39,7 +39,7 @@ TEST(RestartBudget, ForgetsFailuresOlderThanTheWindow) {
   EXPECT_TRUE(budget.refuse(at(61'500)));
 }
 
-TEST(IdlePolicy, FreezesAtHalfAndStopsAtTheWholeBudget) {
+TEST(IdlePolicy, Case13_FreezesAtHalfAndStopsAtTheWholeBudget) {
   IdlePolicy idle(Millis(300'000));
   idle.mark_used(at(0), wall(0));
   EXPECT_EQ(idle.next_deadline(), at(150'050));
@@ -49,7 +49,7 @@ TEST(IdlePolicy, FreezesAtHalfAndStopsAtTheWholeBudget) {
   EXPECT_FALSE(idle.next_deadline());
 }
 
-TEST(IdlePolicy, ABusyEngineIsAskedAgainAfterAWholeWindow) {
+TEST(IdlePolicy, Case14_ABusyEngineIsAskedAgainAfterAWholeWindow) {
   IdlePolicy idle(Millis(60'000));
   idle.mark_used(at(0), wall(0));
   EXPECT_EQ(idle.on_deadline(at(30'050), wall(30'050), false), IdlePolicy::Action::freeze);
@@ -92,7 +92,7 @@ TEST(IdlePolicy, ZeroNeverStops) {
   EXPECT_EQ(idle.on_deadline(at(1'000'000'000), wall(1'000'000'000), false), IdlePolicy::Action::none);
 }
 
-TEST(StartDeadline, IsExtendedByNewObservationsOnly) {
+TEST(StartDeadline, Case3_4_5_And6_IsExtendedByNewObservationsOnly) {
   const Millis base(180'000);
   StartDeadline silent(at(0), base);
   EXPECT_EQ(silent.deadline(), at(180'000));

@@ -54,7 +54,7 @@ TEST_F(Quarantined, ThreeCrashesBeforeReadyPutOneModelOut) {
   EXPECT_FALSE(quarantine.reason(kModelB));
 }
 
-TEST_F(Quarantined, ReadyClearsTheStrikes) {
+TEST_F(Quarantined, Case10_ReadyClearsTheStrikes) {
   Quarantine quarantine(folder, clock);
   for (int i = 0; i < 2; ++i) {
     quarantine.record_exit(kModelA, crash(SIGSEGV));
@@ -92,7 +92,7 @@ TEST_F(Quarantined, AKillFromOutsideIsNoStrike) {
   EXPECT_FALSE(quarantine.reason(kModelA));
 }
 
-TEST_F(Quarantined, AnIllegalInstructionPutsTheBuildOutAtOnceAndAReplacedBuildBeginsClean) {
+TEST_F(Quarantined, Case9_AnIllegalInstructionPutsTheBuildOutAtOnceAndAReplacedBuildBeginsClean) {
   Quarantine quarantine(folder, clock);
   quarantine.record_exit(kModelA, crash(SIGILL));
   EXPECT_TRUE(quarantine.reason(kModelB));
@@ -202,7 +202,7 @@ struct FakeTable {
   }
 };
 
-TEST_F(Records, AnOrphanIsKilledAndWaitedFor) {
+TEST_F(Records, Case21_AnOrphanIsKilledAndWaitedFor) {
   FakeTable fake;
   fake.alive[4711] = {123, "/opt/gezel-engine"};
   {
@@ -218,7 +218,7 @@ TEST_F(Records, AnOrphanIsKilledAndWaitedFor) {
   EXPECT_TRUE(fs::is_empty(folder / "runtime"));
 }
 
-TEST_F(Records, AReusedPidIsLeftAlone) {
+TEST_F(Records, Case22_AReusedPidIsLeftAlone) {
   for (const ProcessFacts& other :
        {ProcessFacts{124, "/opt/gezel-engine"}, ProcessFacts{123, "/usr/bin/vim"}}) {
     FakeTable fake;

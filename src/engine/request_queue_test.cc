@@ -56,7 +56,7 @@ std::vector<json::object> table(const std::string& name) {
   return out;
 }
 
-TEST(QueueWidths, AreThoseOfTheTable) {
+TEST(QueueWidths, Case28_AreThoseOfTheTable) {
   for (const auto& row : table("queue_widths.jsonl")) {
     const auto kind = parse_queue_kind(string_or(row, "kind"));
     ASSERT_TRUE(kind) << to_json(row);

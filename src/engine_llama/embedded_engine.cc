@@ -89,11 +89,12 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
                       .timers = std::make_shared<engine::LoopTimers>(loop),
                       .launcher = make_process_launcher(loop),
                       .models = make_model_source(store, model_id),
-                      .planner = make_planner(options,
-                                              [home = options.home, program = options.engine_program] {
-                                                return failing_buffer_types(home, program,
-                                                                            system::read_cpu().model);
-                                              }),
+                      .planner = make_planner(
+                          options,
+                          [home = options.home, program = options.engine_program, ending = options.ending] {
+                            return failing_buffer_types(home, program, system::read_cpu().model,
+                                                        kSelfTestLimit, ending);
+                          }),
                       .admission = std::move(admission),
                       .gpu = std::move(gpu)};
   return make_embedded_engine(std::move(parts), std::move(model_id), std::move(options));

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ struct EmbeddedOptions {
   std::shared_ptr<const catalog::Catalog> catalog;  // whose entries tune their models; null: none do
   PromptCacheSettings prompt_cache;                 // `memory` unset: none
   std::string version;                              // of the daemon, for the worker's log
+  std::stop_token ending;  // the service ends: programs that the pool waits for are killed
 };
 
 // `model_id` with or without "llama-cpp:". `store` is asked for the model at each start, so that a changed or

@@ -355,7 +355,7 @@ TEST_F(Requests, AWorkerThatKeepsACancelledRequestIsEnded) {
   EXPECT_TRUE(worker().ended);
 }
 
-TEST_F(Requests, AnIdleModelIsUnloadedAndTheNextRequestLoadsItAgain) {
+TEST_F(Requests, Case15_AnIdleModelIsUnloadedAndTheNextRequestLoadsItAgain) {
   make_ready(1);
   advance_alive(Millis(300'000));
   EXPECT_EQ(engine->status().state, State::ready);

@@ -58,30 +58,37 @@ std::optional<json::object> remembered(const fs::path& home, const std::string& 
 
 class Deadline {
  public:
-  explicit Deadline(Millis limit) : end_(clock_.now() + limit) {}
-  // For poll(): whole milliseconds, 0 when it is over.
+  Deadline(Millis limit, const std::stop_token& stop)
+      : end_(clock_.now() + limit), stop_(stop), signal_(stop) {}
+  // For poll(): whole milliseconds, 0 when it is over, also because nobody waits any more.
   int left() const {
+    if (stop_.stop_requested()) return 0;
     const auto rest = std::chrono::ceil<Millis>(end_ - clock_.now());
     return static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, kMaxPoll));
   }
+  int stop_fd() const { return signal_.fd(); }  // wakes a poll()
 
  private:
   static constexpr std::int64_t kMaxPoll = 3'600'000;
   SystemClock clock_;
   MonotonicTime end_;
+  std::stop_token stop_;
+  StopSignal signal_;
 };
 
 // Everything the child prints until it closes its output; false when the deadline came first.
 bool read_output(int fd, const Deadline& deadline, std::string& output) {
   char buffer[16 * 1024];
   while (true) {
-    pollfd ready{.fd = fd, .events = POLLIN, .revents = 0};
-    const int count = ::poll(&ready, 1, deadline.left());
+    pollfd ready[] = {{.fd = fd, .events = POLLIN, .revents = 0},
+                      {.fd = deadline.stop_fd(), .events = POLLIN, .revents = 0}};
+    const int count = ::poll(ready, 2, deadline.left());
     if (count == 0) return false;
     if (count < 0) {
       if (errno == EINTR) continue;
       return false;
     }
+    if (ready[0].revents == 0) return false;
     const ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
@@ -103,8 +110,15 @@ std::optional<int> wait_for_end(pid_t pid, const Deadline& deadline) {
   }
 }
 
-Result<json::object> run_self_test(const fs::path& engine_program, Millis limit) {
-  const Deadline deadline(limit);
+std::unexpected<Error> nobody_waits() {
+  return fail(ErrorKind::cancelled, "cancelled",
+              "the engine's self-test was given up: the service is ending");
+}
+
+Result<json::object> run_self_test(const fs::path& engine_program, Millis limit,
+                                   const std::stop_token& stop) {
+  if (stop.stop_requested()) return nobody_waits();
+  const Deadline deadline(limit, stop);
   GEZEL_TRY(const Child child, spawn({.program = engine_program,
                                       .args = {"--self-test"},
                                       .env_drop = {"LLAMA_*", "GGML_*"}}));  // they change what is tested
@@ -115,6 +129,7 @@ Result<json::object> run_self_test(const fs::path& engine_program, Millis limit)
     ::kill(-child.pid, SIGKILL);  // with whatever it started
     while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
+    if (stop.stop_requested()) return nobody_waits();
     return fail(ErrorKind::unavailable, "engine-unusable",
                 fmt::format("the engine's self-test did not end within {} s and was killed; an overloaded "
                             "machine is the usual reason, `gezel doctor --deep` runs it again",
@@ -149,13 +164,14 @@ Result<> remember_self_test(const fs::path& home, const fs::path& engine_program
 }
 
 Result<std::vector<std::string>> failing_buffer_types(const fs::path& home, const fs::path& engine_program,
-                                                      const std::string& cpu_model, Millis limit) {
+                                                      const std::string& cpu_model, Millis limit,
+                                                      const std::stop_token& stop) {
   // Two models that start together make one test.
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   if (const auto report = remembered(home, record_key(engine_program, cpu_model))) return failing(*report);
   log_info("self-testing the engine on this processor, once per build");
-  GEZEL_TRY(const auto report, run_self_test(engine_program, limit));
+  GEZEL_TRY(const auto report, run_self_test(engine_program, limit, stop));
   if (const auto kept = remember_self_test(home, engine_program, cpu_model, report); !kept) {
     log_warn("the self-test's result cannot be kept", {{"reason", kept.error().message}});
   }

@@ -5,6 +5,7 @@
 // Blocking; called on pool threads.
 #pragma once
 #include <filesystem>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,12 @@ inline constexpr Millis kSelfTestLimit{120'000};
 
 // Weight layouts and types that compute wrong here, as protocol::Load::excluded_buffer_types takes them. Runs
 // the self-test (some seconds) unless it is remembered for this build and `cpu_model`. Errors: the test could
-// not be run at all, or did not end within `limit` and was killed.
+// not be run at all, or did not end within `limit` and was killed; `cancelled` once `stop` was asked for.
 Result<std::vector<std::string>> failing_buffer_types(const std::filesystem::path& home,
                                                       const std::filesystem::path& engine_program,
                                                       const std::string& cpu_model,
-                                                      Millis limit = kSelfTestLimit);
+                                                      Millis limit = kSelfTestLimit,
+                                                      const std::stop_token& stop = {});
 
 // Remembers a report that somebody else had the engine make (`gezel doctor --deep`).
 Result<> remember_self_test(const std::filesystem::path& home, const std::filesystem::path& engine_program,

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <thread>
 
 #include "base/files.h"
 #include "base/test_folder.h"
@@ -79,6 +80,18 @@ TEST_F(SelfTestRecord, AProgramThatDoesNotEndInTimeIsKilledAndNotRemembered) {
     EXPECT_EQ(names.error().code, "engine-unusable");
     EXPECT_NE(names.error().message.find("did not end within 0 s"), std::string::npos)
         << names.error().message;
+  }
+  EXPECT_EQ(*failing_buffer_types(home_, engine(kReport), "cpu"), Names{"AMX"});
+}
+
+TEST_F(SelfTestRecord, AProgramThatNobodyWaitsForIsKilledAndNotRemembered) {
+  for (const std::string body : {"exec sleep 1000", "exec sleep 1000 >/dev/null 2>&1"}) {
+    std::stop_source service;
+    const std::jthread ending([&] { service.request_stop(); });
+    const auto names =
+        failing_buffer_types(home_, engine(body), "cpu", Millis(3'600'000), service.get_token());
+    ASSERT_FALSE(names) << body;
+    EXPECT_EQ(names.error().code, "cancelled");
   }
   EXPECT_EQ(*failing_buffer_types(home_, engine(kReport), "cpu"), Names{"AMX"});
 }

@@ -10,7 +10,7 @@ namespace {
 using Starting = EngineTest;
 using engine::State;
 
-TEST_F(Starting, TwoCallersShareOneSpawn) {
+TEST_F(Starting, Case1_TwoCallersShareOneSpawn) {
   make();
   EXPECT_EQ(launches(), 0U);
   auto first = ask_ready();
@@ -162,7 +162,7 @@ TEST_F(Starting, AFileThatCannotBeReadNowIsNoVerdictAboutTheModel) {
   EXPECT_EQ(launches(), 1U);
 }
 
-TEST_F(Starting, ADeniedPlanSpawnsNothing) {
+TEST_F(Starting, Case27_ADeniedPlanSpawnsNothing) {
   denied = engine::make_error("capacity-denied", "needs 9 GiB, 1 GiB is free");
   make();
   auto client = ask();

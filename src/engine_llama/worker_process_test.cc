@@ -42,7 +42,7 @@ class Launching : public testing::Test {
   const fs::path& folder = here.path();
 };
 
-TEST_F(Launching, TheChildTalksOnDescriptor3WithoutOurEngineVariables) {
+TEST_F(Launching, Case23_TheChildTalksOnDescriptor3WithoutOurEngineVariables) {
   ::setenv("LLAMA_ARG_CTX_SIZE", "512", 1);
   ::setenv("AIP_MODE", "PREDICTION", 1);
   ::setenv("HF_TOKEN", "secret", 1);

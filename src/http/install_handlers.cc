@@ -64,6 +64,21 @@ asio::awaitable<void> stream_events(Call& call, const std::string& job_id) {
   co_await call.response.end_stream();
 }
 
+// Absent and null are none.
+std::vector<std::string> texts_of(const api::FieldReader& fields, std::string_view key) {
+  std::vector<std::string> out;
+  const auto* array = fields.array(key);
+  for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
+    if (const auto* text = (*array)[i].if_string()) {
+      out.emplace_back(*text);
+    } else {
+      fields.problems().add(fields.path_of(key, i),
+                            fmt::format("must be a string, not {}", api::kind_name((*array)[i])));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 asio::awaitable<void> ensure_model(Call& call) {
@@ -77,7 +92,8 @@ asio::awaitable<void> ensure_model(Call& call) {
   service::EnsureRequest request{.model = std::string(fields.string("model").value_or("")),
                                  .allow_network_names = call.caller.allows("ui"),
                                  .id = std::string(fields.string("id").value_or("")),
-                                 .sha256 = std::string(fields.string("sha256").value_or(""))};
+                                 .sha256 = std::string(fields.string("sha256").value_or("")),
+                                 .mirrors = texts_of(fields, "mirrors")};
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
     co_return;

@@ -37,6 +37,22 @@ TEST_F(InstallHandlers, OnlyManagementMayNameARepository) {
   EXPECT_EQ(installs().asked, "hf:org/repo");
 }
 
+TEST_F(InstallHandlers, MirrorsKeepTheirOrder) {
+  send(post("/v1/models/ensure", R"({"model":"hf:o/r","mirrors":["https://b.example","https://a.example"]})",
+            "client"));
+  ASSERT_TRUE(installs().ensured);
+  EXPECT_THAT(installs().ensured->mirrors, ElementsAre("https://b.example", "https://a.example"));
+}
+
+TEST_F(InstallHandlers, AMirrorThatIsNoTextIsNamed) {
+  auto& refused = send(post("/v1/models/ensure", R"({"model":"hf:o/r","mirrors":["https://a.example",7]})"));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(refused.body, HasSubstr("mirrors[1]"));
+  EXPECT_THAT(send(post("/v1/models/ensure", R"({"mirrors":"https://a.example"})")).body,
+              HasSubstr("must be an array"));
+  EXPECT_FALSE(installs().ensured);
+}
+
 TEST_F(InstallHandlers, EnsureNamesABodyThatIsWrong) {
   EXPECT_THAT(send(post("/v1/models/ensure", "[]")).body, HasSubstr("invalid_body"));
   EXPECT_THAT(send(post("/v1/models/ensure", "{")).body, HasSubstr("invalid_json"));

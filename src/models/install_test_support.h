@@ -4,6 +4,7 @@
 // that answers from memory.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,8 +60,9 @@ class MemoryClient final : public downloads::HttpClient {
                const downloads::Cancellation&) override {
     const std::string name = request.url.text.substr(request.url.text.rfind('/') + 1);
     asked.push_back(name);
+    hosts.push_back(request.url.host);
     downloads::ResponseHead head;
-    const auto found = files.find(name);
+    const auto found = down.contains(request.url.host) ? files.end() : files.find(name);
     head.status = found == files.end() ? 404 : request.offset > 0 ? 206 : 200;
     if (found == files.end()) {
       sink.on_head(head);
@@ -74,7 +76,8 @@ class MemoryClient final : public downloads::HttpClient {
   }
 
   Files files;
-  std::vector<std::string> asked;
+  std::vector<std::string> asked, hosts;
+  std::set<std::string> down;  // hosts that have none of the files
 };
 
 class InstallTest : public ::testing::Test {

@@ -13,6 +13,7 @@
 #include "models/disk.h"
 #include "models/header.h"
 #include "models/manifest.h"
+#include "models/mirrors.h"
 #include "models/owner.h"
 #include "models/preflight.h"
 #include "models/signature.h"
@@ -208,29 +209,30 @@ class Install {
   // is not what the catalog says may still be right on another host.
   std::expected<std::string, InstallError> fetch_from_anywhere(const PlannedFile& file) {
     std::optional<InstallError> first;
-    for (std::size_t i = 0; i < file.urls.size(); ++i) {
-      auto digest = fetch(file, file.urls[i]);
+    const auto sources = sources_of(plan_, file);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      auto digest = fetch(file, sources[i]);
       if (digest) return digest;
       InstallError& error = digest.error();
       const bool elsewhere = error.error.kind != ErrorKind::cancelled && error.error.kind != ErrorKind::io &&
                              error.error.code != "insufficient_disk";
       if (!first) first = error;
       if (!elsewhere) return Failed(std::move(error));
-      if (i + 1 < file.urls.size())
+      if (i + 1 < sources.size())
         log_info("trying the next source of a file", {{"file", file.name}, {"reason", error.error.message}});
     }
-    if (file.urls.size() > 1)
-      first->error.message += fmt::format("; {} other source(s) failed as well", file.urls.size() - 1);
+    if (sources.size() > 1)
+      first->error.message += fmt::format("; {} other source(s) failed as well", sources.size() - 1);
     return Failed(std::move(*first));
   }
 
-  std::expected<std::string, InstallError> fetch(const PlannedFile& file, const std::string& url) {
+  std::expected<std::string, InstallError> fetch(const PlannedFile& file, const FileSource& source) {
     const auto got = transfers_.fetch(
-        {.url = url,
+        {.url = source.url,
          .partial = staging_->partial(file),
          .expected_bytes = file.size_bytes,
          .token = options_.token,
-         .public_only = plan_.source == kFromUrl},
+         .public_only = source.public_only},
         {.progress = [&](Bytes written, Bytes) { report(written, false); },
          .retrying = [&](const downloads::Retry& retry) { observer_.retrying(file.name, retry); }},
         cancellation_);

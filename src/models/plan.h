@@ -31,8 +31,10 @@ enum class FileRole { weights, projector, draft, part, auxiliary };  // part: on
 struct PlannedFile {
   std::string name;               // on disk, a contained path below the model's folder
   std::vector<std::string> urls;  // in the order of trying
-  std::string sha256;             // "" = hashed and recorded, not checked
-  Bytes size_bytes = 0;           // 0 = unknown
+  // Of whoever asked for the install (models/mirrors.h): they come after the first of `urls`.
+  std::vector<std::string> mirrors = {};
+  std::string sha256;    // "" = hashed and recorded, not checked
+  Bytes size_bytes = 0;  // 0 = unknown
   FileRole role = FileRole::weights;
   std::string auxiliary_role;  // vae, clip_l, ...
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "downloads/url.h"
+#include "models/mirrors.h"
 
 namespace gezel::models {
 namespace {
@@ -104,9 +105,9 @@ Result<RemoteHeader> read_remote_header(const InstallPlan& plan, const std::stri
                 "model");
   const PlannedFile& first = *files.front();
   std::optional<Error> refused;
-  for (const auto& address : first.urls) {
+  for (const auto& source : sources_of(plan, first)) {
     auto header =
-        read_from(address, first, unless_etag, plan.source == kFromUrl, transfers, token, cancellation);
+        read_from(source.url, first, unless_etag, source.public_only, transfers, token, cancellation);
     if (header) {
       if (!header->unchanged) GEZEL_CHECK(check_parts(header->metadata, files.size(), first));
       return header;

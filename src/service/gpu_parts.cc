@@ -49,6 +49,13 @@ GpuSettings read_gpu_settings(const std::function<std::string(std::string_view)>
     else
       ignored.push_back(fmt::format("GEZEL_GPU_MEMORY_POLICY is '{}'; it may be auto, coexist, swap", text));
   }
+  if (const auto text = variable("GEZEL_DEVICE_HEALTH_BIN"); !text.empty()) {
+    if (fs::path(text).is_absolute())
+      out.health_helper = text;
+    else
+      ignored.push_back(
+          fmt::format("GEZEL_DEVICE_HEALTH_BIN is '{}'; it must be the absolute path of a program", text));
+  }
   if (const auto text = variable("GEZEL_LLAMA_BACKEND"); !text.empty() && text != "auto") {
     out.backend = engine::parse_backend(text);
     if (!out.backend)
@@ -76,15 +83,19 @@ Result<engine::BackendChoice> choose_engine_backend(std::optional<engine::Backen
 
 std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executor& loop,
                                                const boost::asio::any_io_executor& pool, const Clock& clock,
-                                               const GpuSettings& settings) {
+                                               const GpuSettings& settings,
+                                               const std::filesystem::path& engine_program,
+                                               const system::ToolRunner& run) {
   const auto timers = std::make_shared<engine::LoopTimers>(loop);
   const auto gpus = system::find_gpus();
-  const auto tools = system::find_gpu_tools();
+  auto tools = system::find_gpu_tools();
+  tools.engine = engine_program;
+  tools.helper = settings.health_helper;
   std::function<engine::GpuSample()> sample;
   std::function<std::vector<system::GpuUser>()> users;
   if (!gpus.empty()) {
-    sample = [gpus, tools] { return system::read_gpu_health(gpus, tools); };
-    users = [tools] { return system::ask_gpu_users(tools); };
+    sample = [gpus, tools, run] { return system::read_gpu_health(gpus, tools, run); };
+    users = [tools, run] { return system::ask_gpu_users(tools, run); };
   }
   return std::make_shared<engine::GpuGate>(engine::GpuGate::Parts{
       .loop = loop,
@@ -132,7 +143,8 @@ json::object device_safety_json(const engine::DeviceSafety& safety, const std::v
 }
 
 engine::GpuSurvey survey_this_machine(const fs::path& home, const fs::path& engine_program,
-                                      const std::string& version, WallTime now) {
+                                      const std::string& version, WallTime now,
+                                      const system::ToolRunner& run) {
   return engine::survey_gpus({.home = home,
                               .engine_program = engine_program,
                               .engine_version = version,
@@ -140,7 +152,8 @@ engine::GpuSurvey survey_this_machine(const fs::path& home, const fs::path& engi
                               .total_ram = system::read_memory().total,
                               .now = now,
                               .gpus = system::find_gpus(),
-                              .tools = system::find_gpu_tools()});
+                              .tools = system::find_gpu_tools(),
+                              .run = run});
 }
 
 json::object survey_json(const engine::GpuSurvey& survey) {

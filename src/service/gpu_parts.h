@@ -12,6 +12,7 @@
 #include "engine/backend.h"
 #include "engine/gpu_gate.h"
 #include "engine/gpu_survey.h"
+#include "system/gpu_tools.h"
 
 namespace gezel::service {
 
@@ -21,6 +22,8 @@ struct GpuSettings {
   engine::SafetySettings safety;                            // GEZEL_DEVICE_SAFETY_*
   engine::PanicGuard panics;                                // GEZEL_GPU_PANIC_*
   bool serialize_loads = false;                             // GEZEL_SERIALIZE_GPU_LOADS
+  // GEZEL_DEVICE_HEALTH_BIN: a program that tells the state of the GPUs (system/gpu_libraries.h); "" = none
+  std::filesystem::path health_helper;
 };
 // From variables of the environment, by their full name. What is ignored is named in `ignored`.
 GpuSettings read_gpu_settings(const std::function<std::string(std::string_view)>& variable,
@@ -32,10 +35,13 @@ engine::BackendHost backend_host();
 Result<engine::BackendChoice> choose_engine_backend(std::optional<engine::Backend> wish,
                                                     const engine::BackendHost& host);
 
-// The gate of this machine. Where it has no GPU there is nothing to wait for.
+// The gate of this machine. Where it has no GPU there is nothing to wait for. `run` is how programs are asked
+// for the state of GPUs.
 std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executor& loop,
                                                const boost::asio::any_io_executor& pool, const Clock& clock,
-                                               const GpuSettings& settings);
+                                               const GpuSettings& settings,
+                                               const std::filesystem::path& engine_program,
+                                               const system::ToolRunner& run);
 
 // {mode, state, gpus: [...], users: [...]} of what was last seen; `own`: this service's processes.
 json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own);
@@ -43,7 +49,7 @@ json::object device_safety_json(const engine::DeviceSafety& safety, const std::v
 // Asks programs, so blocking; see engine/gpu_survey.h.
 engine::GpuSurvey survey_this_machine(const std::filesystem::path& home,
                                       const std::filesystem::path& engine_program, const std::string& version,
-                                      WallTime now);
+                                      WallTime now, const system::ToolRunner& run = system::run_gpu_tool);
 json::object survey_json(const engine::GpuSurvey& survey);
 
 }  // namespace gezel::service

@@ -38,9 +38,11 @@ TEST(GpuSettings, VariablesAreReadByTheirNames) {
   const auto [settings, ignored] = read({{"GEZEL_DEVICE_SAFETY_MODE", "guard"},
                                          {"GEZEL_GPU_MEMORY_POLICY", "coexist"},
                                          {"GEZEL_SERIALIZE_GPU_LOADS", "on"},
+                                         {"GEZEL_DEVICE_HEALTH_BIN", "/opt/health"},
                                          {"GEZEL_LLAMA_BACKEND", "vulkan"}});
   EXPECT_THAT(ignored, IsEmpty());
   EXPECT_TRUE(settings.serialize_loads);
+  EXPECT_EQ(settings.health_helper, "/opt/health");
   EXPECT_EQ(settings.safety.mode, engine::SafetyMode::guard);
   EXPECT_EQ(settings.policy, engine::GpuPolicy::coexist);
   EXPECT_EQ(settings.backend, engine::Backend::vulkan);
@@ -50,11 +52,13 @@ TEST(GpuSettings, VariablesAreReadByTheirNames) {
 TEST(GpuSettings, WhatSaysNothingIsNamedWithWhatItMaySay) {
   const auto [settings, ignored] = read({{"GEZEL_GPU_MEMORY_POLICY", "share"},
                                          {"GEZEL_LLAMA_BACKEND", "rocm"},
-                                         {"GEZEL_SERIALIZE_GPU_LOADS", "1"}});
-  ASSERT_EQ(ignored.size(), 3u);
+                                         {"GEZEL_SERIALIZE_GPU_LOADS", "1"},
+                                         {"GEZEL_DEVICE_HEALTH_BIN", "health"}});
+  ASSERT_EQ(ignored.size(), 4u);
   EXPECT_THAT(ignored[0], HasSubstr("GEZEL_SERIALIZE_GPU_LOADS is '1'; it may be on, off"));
   EXPECT_THAT(ignored[1], HasSubstr("GEZEL_GPU_MEMORY_POLICY is 'share'; it may be auto"));
-  EXPECT_THAT(ignored[2], HasSubstr("GEZEL_LLAMA_BACKEND is 'rocm'"));
+  EXPECT_THAT(ignored[2], HasSubstr("GEZEL_DEVICE_HEALTH_BIN is 'health'; it must be the absolute path"));
+  EXPECT_THAT(ignored[3], HasSubstr("GEZEL_LLAMA_BACKEND is 'rocm'"));
 }
 
 TEST(GpuSurvey, IsToldAsJson) {

@@ -2,6 +2,7 @@
 
 #include <boost/asio/thread_pool.hpp>
 #include <charconv>
+#include <stop_token>
 #include <utility>
 
 #include "base/log.h"
@@ -10,6 +11,7 @@
 #include "engine_llama/launch_plan.h"
 #include "service/service_core.h"
 #include "system/cpu_share.h"
+#include "system/gpu_tools.h"
 #include "system/memory.h"
 #include "system/pressure.h"
 
@@ -150,6 +152,7 @@ class Service final : public InferenceService {
 struct World {
   SystemClock clock;
   SystemEntropy entropy;
+  std::stop_source programs;  // ends those that threads of the pool wait for
   asio::thread_pool pool{kPoolThreads};
 };
 
@@ -271,7 +274,8 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                                .one_load_at_a_time = options.gpu.serialize_loads});
   GEZEL_CHECK(check_addresses(options.installs));
   GEZEL_TRY(const auto backend, choose_engine_backend(options.gpu.backend, backend_host()));
-  const auto gpu = make_gpu_gate(loop, pool, world->clock, options.gpu);
+  const auto ask_tool = system::gpu_tool_runner(world->programs.get_token());
+  const auto gpu = make_gpu_gate(loop, pool, world->clock, options.gpu, options.engine_program, ask_tool);
   const auto installs = make_install_parts(options.home, options.installs, options.memory_budget,
                                            options.version, world->clock, world->entropy);
   installs->timers = std::make_shared<engine::LoopTimers>(loop);
@@ -282,40 +286,42 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
       .timers = std::make_shared<engine::LoopTimers>(loop),
       .sample = [] { return capacity::pressure_sample(system::read_pressure(), system::read_memory()); },
       .admission = admission});
-  const auto settings = engine_options(options, backend.backend, installs->catalog);
-  ServiceParts parts{.keep_alive = world,
-                     .loop = loop,
-                     .pool = pool,
-                     .clock = world->clock,
-                     .entropy = world->entropy,
-                     .make_engine =
-                         [loop, pool, admission, gpu, world = world.get(), settings,
-                          replicas = options.replicas](const std::string& id, models::ModelStore& store) {
-                           const auto make = [=, &store](const engine_llama::EmbeddedOptions& mine) {
-                             return engine_llama::make_embedded_engine(loop, pool, id, store, world->clock,
-                                                                       admission, gpu, mine);
-                           };
-                           return in_workers(replicas.count(id), loop, world->clock, settings, make);
-                         },
-                     .admission = admission,
-                     .launch = engine_llama::launch_settings(settings),
-                     .pressure = pressure,
-                     .neighbour = options.good_neighbour
-                                      ? neighbour_watch(loop, *world, options.neighbour_trial, pressure)
-                                      : nullptr,
-                     .gpu = gpu,
-                     .survey_gpus =
-                         [home = options.home, program = options.engine_program, version = options.version,
-                          world = world.get()] {
-                           return survey_this_machine(home, program, version, world->clock.wall_now());
-                         },
-                     .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
-                     .installs = installs,
-                     .drain_pool =
-                         [world = world.get(), installs = installs.get()] {
-                           installs->drain();
-                           world->pool.join();
-                         }};
+  auto settings = engine_options(options, backend.backend, installs->catalog);
+  settings.ending = world->programs.get_token();
+  ServiceParts parts{
+      .keep_alive = world,
+      .loop = loop,
+      .pool = pool,
+      .clock = world->clock,
+      .entropy = world->entropy,
+      .make_engine =
+          [loop, pool, admission, gpu, world = world.get(), settings, replicas = options.replicas](
+              const std::string& id, models::ModelStore& store) {
+            const auto make = [=, &store](const engine_llama::EmbeddedOptions& mine) {
+              return engine_llama::make_embedded_engine(loop, pool, id, store, world->clock, admission, gpu,
+                                                        mine);
+            };
+            return in_workers(replicas.count(id), loop, world->clock, settings, make);
+          },
+      .admission = admission,
+      .launch = engine_llama::launch_settings(settings),
+      .pressure = pressure,
+      .neighbour =
+          options.good_neighbour ? neighbour_watch(loop, *world, options.neighbour_trial, pressure) : nullptr,
+      .gpu = gpu,
+      .survey_gpus =
+          [home = options.home, program = options.engine_program, version = options.version,
+           world = world.get(), ask_tool] {
+            return survey_this_machine(home, program, version, world->clock.wall_now(), ask_tool);
+          },
+      .reap_orphans = [home = options.home] { engine::reap_orphans(home); },
+      .installs = installs,
+      .stop_programs = [world = world.get()] { world->programs.request_stop(); },
+      .drain_pool =
+          [world = world.get(), installs = installs.get()] {
+            installs->drain();
+            world->pool.join();
+          }};
   return create(std::move(parts), std::move(options));
 }
 

@@ -40,6 +40,9 @@ struct EnsureRequest {
   // Of such a model only. What to call it, "" = derived from its name; and the digest that the file of an
   // address must have, "" = whatever it has.
   std::string id = {}, sha256 = {};
+  // Base addresses of hosts that have the same files, tried in order after the first (models/mirrors.h). Only
+  // for who may name addresses.
+  std::vector<std::string> mirrors = {};
 };
 
 struct InstallRequest {
@@ -52,8 +55,8 @@ class Installs {
  public:
   virtual ~Installs() = default;
 
-  // Section 9.1. Errors of sections 9.1 and 19, those of resolve_hub(), plan_url() and look_at_url(),
-  // `too_many_installs`.
+  // Section 9.1. Errors of sections 9.1 and 19, those of resolve_hub(), plan_url(), add_mirrors() and
+  // look_at_url(), `too_many_installs`.
   virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(EnsureRequest request) = 0;
   // Also for an installed model, which is then brought up to date. Joins a running install. Its job id. Error
   // `read-only-model` where only the machine's store has it and no copy of one's own is asked for.

@@ -102,6 +102,23 @@ TEST_F(InstallService, EnsureChecksInTheOrderOfTheContract) {
   EXPECT_EQ(service->installs().job("none").error().code, "job_not_found");
 }
 
+TEST_F(InstallService, AMirrorThatTheCallerNamesAnswersWhereTheHubDoesNot) {
+  offer("small-q4", tiny_model());
+  client.down = {"huggingface.co"};
+  start();
+  const auto ensure_from = [&](std::vector<std::string> mirrors, bool allowed) {
+    return wait(service->installs().ensure(
+        {.model = "llama-cpp:small-q4", .allow_network_names = allowed, .mirrors = std::move(mirrors)}));
+  };
+  EXPECT_EQ(ensure_from({"https://mirror.example/hub"}, false).error().code, "missing_scope:ui");
+  EXPECT_EQ(ensure_from({"http://mirror.example"}, true).error().code, "invalid_mirrors");
+  const auto started = ensure_from({"https://mirror.example/hub"}, true);
+  ASSERT_TRUE(started) << started.error().message;
+  settle();
+  EXPECT_EQ(event_types(started->job_id).back(), "done");
+  EXPECT_EQ(client.hosts.back(), "mirror.example");
+}
+
 TEST_F(InstallService, AFailedInstallSaysWhyAndLeavesTheModelDownloadable) {
   offer("small-q4", tiny_model(), "", std::string(64, 'a'));
   start();

@@ -6,6 +6,7 @@
 #include "engine/quarantine.h"
 #include "models/ensure.h"
 #include "models/ids.h"
+#include "models/mirrors.h"
 #include "models/owner.h"
 #include "models/shared_models.h"
 #include "models/updates.h"
@@ -243,6 +244,8 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(EnsureRequest
     if (!request.allow_network_names) co_return std::unexpected(api::missing_scope("ui"));
     co_return co_await ensure_from_network(std::move(request));
   }
+  if (!request.mirrors.empty() && !request.allow_network_names)
+    co_return std::unexpected(api::missing_scope("ui"));
   const std::string model = std::move(request.model);
   if (!request.id.empty() || !request.sha256.empty()) {
     const std::string_view field = request.id.empty() ? "sha256" : "id";
@@ -267,6 +270,8 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(EnsureRequest
   if (!wanted) co_return std::unexpected(install_error(wanted.error()));
   if (wanted->id.backend != Backend::llama_cpp) co_return std::unexpected(unsupported_backend(model));
   if (!wanted->plan) co_return EnsuredModel{catalog::qualified_id(wanted->id.backend, wanted->id.id), ""};
+  if (const auto added = models::add_mirrors(*wanted->plan, request.mirrors); !added)
+    co_return std::unexpected(install_error(added.error()));
   co_return start_job(std::move(*wanted->plan), false);
 }
 

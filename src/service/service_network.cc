@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "engine/on_pool.h"
+#include "models/mirrors.h"
 #include "models/owner.h"
 #include "models/url_source.h"
 #include "service/core_installs.h"
@@ -22,13 +23,20 @@ bool is_only_size(const Error& error) {
   return error.code == "unknown_size";
 }
 
+Result<models::InstallPlan> plan_with_mirrors(const EnsureRequest& request, const InstallParts& parts,
+                                              const downloads::Cancellation& cancelled) {
+  GEZEL_TRY(auto plan, plan_network(request.model, request.id, request.sha256, parts, cancelled));
+  GEZEL_CHECK(models::add_mirrors(plan, request.mirrors));
+  return plan;
+}
+
 }  // namespace
 
 asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure_from_network(EnsureRequest request) {
   const auto core = core_.shared_from_this();
   const ServiceCore::Busy busy(core);
   auto plan = co_await on_pool(parts_->questions, [parts = parts_, stopped = stopped_, request] {
-    return plan_network(request.model, request.id, request.sha256, *parts, *stopped);
+    return plan_with_mirrors(request, *parts, *stopped);
   });
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   if (!plan) co_return std::unexpected(install_error(plan.error()));

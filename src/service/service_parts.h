@@ -44,6 +44,9 @@ struct ServiceParts {
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
   std::shared_ptr<InstallParts> installs;  // never null
+  // Ends the programs that threads of `pool` wait for; called when the service begins to stop. Unset: there
+  // are none.
+  std::function<void()> stop_programs = {};
   // Waits until nothing runs on `pool` and the threads of `installs` any more; called when the service goes.
   std::function<void()> drain_pool;
 };

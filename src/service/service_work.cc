@@ -377,6 +377,7 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::worker_stats(std::stri
 void ServiceCore::begin_stop() {
   stopping_ = true;
   go_on_->store(false);
+  if (parts_.stop_programs) parts_.stop_programs();
   if (parts_.pressure) parts_.pressure->stop();
   if (parts_.neighbour) parts_.neighbour->stop();
   if (parts_.gpu) parts_.gpu->safety().stop();

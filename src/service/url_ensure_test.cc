@@ -106,6 +106,36 @@ TEST_F(UrlEnsure, TwoCallersShareOneInstall) {
   EXPECT_NE(jobs[0], "");
 }
 
+TEST_F(UrlEnsure, AMirrorWithTheSameDigestAnswersForAHostThatHasTheFileNoMore) {
+  client.files["m.gguf"] = tiny_model();
+  client.down = {"models.example", "gone.example"};
+  start();
+  const auto ensure_from_mirrors = [&] {
+    return wait(
+        service->installs().ensure({.model = std::string(kAddress),
+                                    .allow_network_names = true,
+                                    .sha256 = sha256_hex(tiny_model()),
+                                    .mirrors = {"https://gone.example/x/", "https://mirror.example"}}));
+  };
+  const auto started = ensure_from_mirrors();
+  ASSERT_TRUE(started) << started.error().message;
+  settle();
+  EXPECT_TRUE(store.find("local-m"));
+  EXPECT_EQ(client.hosts.back(), "mirror.example");
+  EXPECT_EQ(ensure_from_mirrors()->job_id, "") << "it is the same model";
+}
+
+TEST_F(UrlEnsure, MirrorsNeedADigest) {
+  client.files["m.gguf"] = tiny_model();
+  start();
+  const auto refused = wait(service->installs().ensure(
+      {.model = std::string(kAddress), .allow_network_names = true, .mirrors = {"https://mirror.example"}}));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, "invalid_mirrors");
+  EXPECT_THAT(refused.error().message, HasSubstr("sha256"));
+  EXPECT_THAT(client.asked, IsEmpty());
+}
+
 TEST_F(UrlEnsure, BadWishesAreNamed) {
   start();
   EXPECT_EQ(pull("http://models.example/m.gguf"), "400 bad_url");

@@ -6,6 +6,7 @@
 #include "system/device_cache.h"
 #include "system/devices.h"
 #include "system/gpu_health.h"
+#include "system/gpu_libraries.h"
 #include "system/gpu_users.h"
 #include "system/pressure.h"
 #include "system/vm_stat.h"
@@ -23,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto memory = parse_nvidia_memory(text); memory && memory->vram_bytes == 0) std::abort();
   (void)match_card(parse_nvidia_cards(text), "CUDA0", text);
   (void)parse_device_cache(text);
-  for (const auto& gpus : {parse_nvidia_health(text), parse_amd_smi(text), parse_rocm_smi(text)}) {
+  for (const auto& gpus :
+       {parse_nvidia_health(text), parse_amd_smi(text), parse_rocm_smi(text), parse_gpu_sample(text)}) {
     for (const auto& gpu : gpus)
       if (gpu.id.empty() || (gpu.utilization_percent && *gpu.utilization_percent > 100)) std::abort();
   }

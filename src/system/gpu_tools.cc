@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "system/gpu_libraries.h"
 #include "system/text_file.h"
 
 namespace gezel::system {
@@ -53,6 +54,15 @@ Result<std::string> run_gpu_tool(const fs::path& program, const std::vector<std:
   return run_tool(program, arguments, limit, kMostToolOutput);
 }
 
+ToolRunner gpu_tool_runner(std::stop_token stop) {
+  return [stop = std::move(stop)](const fs::path& program, const std::vector<std::string>& arguments,
+                                  Millis limit) -> Result<std::string> {
+    if (stop.stop_requested())
+      return fail(ErrorKind::cancelled, "tool_stopped", "the service is ending; no program is started");
+    return run_tool(program, arguments, limit, kMostToolOutput, stop);
+  };
+}
+
 std::optional<NvidiaMemory> ask_nvidia_memory(const GpuTools& tools, const ToolRunner& run) {
   return parse_nvidia_memory(ask_nvidia(tools, run, "--query-gpu=name,memory.total", kNvidiaMemoryTime));
 }
@@ -74,6 +84,8 @@ std::vector<Device> ask_engine_devices(const fs::path& program, const ToolRunner
 
 std::vector<GpuHealth> read_gpu_health(const std::vector<GpuFacts>& gpus, const GpuTools& tools,
                                        const ToolRunner& run, const fs::path& root) {
+  if (auto told = parse_gpu_sample(ask(run, tools.helper, {"sample", "--json"}, kGpuToolTime)); !told.empty())
+    return told;
   auto out = read_sensor_health(root);
   const auto of = [&](std::string_view vendor) {
     return [vendor](const GpuHealth& gpu) { return gpu.vendor == vendor; };
@@ -82,10 +94,18 @@ std::vector<GpuHealth> read_gpu_health(const std::vector<GpuFacts>& gpus, const 
     std::ranges::move(more, std::back_inserter(out));
     return !more.empty();
   };
-  // The sensors of this driver are its own tool's to read.
+  // The sensors of this driver are its own library's and tool's to read.
   std::erase_if(out, of("nvidia"));
-  if (has(gpus, "nvidia")) add(parse_nvidia_health(ask_nvidia(tools, run, kNvidiaHealthQuery, kGpuToolTime)));
-  if (has(gpus, "amd") && std::ranges::none_of(out, of("amd"))) {
+  const auto unknown = [&](std::string_view vendor) {
+    return has(gpus, vendor) && std::ranges::none_of(out, of(vendor));
+  };
+  if (unknown("nvidia") || unknown("amd")) {
+    auto told = parse_gpu_sample(ask(run, tools.engine, {"--gpu-health"}, kGpuToolTime));
+    std::erase_if(told, [&](const GpuHealth& gpu) { return !unknown(gpu.vendor); });
+    add(std::move(told));
+  }
+  if (unknown("nvidia")) add(parse_nvidia_health(ask_nvidia(tools, run, kNvidiaHealthQuery, kGpuToolTime)));
+  if (unknown("amd")) {
     if (!add(parse_amd_smi(
             ask(run, tools.amd_smi, {kAmdHealthQuery.begin(), kAmdHealthQuery.end()}, kGpuToolTime))))
       add(parse_rocm_smi(

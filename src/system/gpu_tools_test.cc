@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "base/files.h"
 #include "system/test_tree.h"
 
@@ -107,6 +109,17 @@ TEST_F(Tools, Case9_AProgramThatHangsOrPrintsWithoutEndIsStopped) {
   EXPECT_TRUE(ask_engine_devices(floods).empty());
 }
 
+TEST_F(Tools, OneThatHangsEndsWithTheService) {
+  std::stop_source service;
+  const auto run = gpu_tool_runner(service.get_token());
+  const auto hangs = program("hangs", "exec sleep 1000");
+  const std::jthread ending([&] { service.request_stop(); });
+  EXPECT_TRUE(ask_engine_devices(hangs, run).empty());
+  const auto never = program("never", "touch " + (tree.root() / "was-started").string());
+  EXPECT_TRUE(ask_engine_devices(never, run).empty());
+  EXPECT_FALSE(fs::exists(tree.root() / "was-started"));
+}
+
 TEST_F(Tools, TheQuestionsHaveTheirTimes) {
   std::vector<Millis> limits;
   const ToolRunner noted = [&](const fs::path&, const std::vector<std::string>&, Millis limit) {
@@ -166,6 +179,26 @@ TEST_F(Tools, TheKernelsSensorsAreAskedBeforeAnyToolOfAmd) {
   const auto gpus = health("amd", {.amd_smi = program("amd-smi", cat("amd_smi_6.json"))});
   ASSERT_EQ(gpus.size(), 1u);
   EXPECT_EQ(gpus[0].temperature_c, 45);
+}
+
+TEST_F(Tools, TheDriversLibraryIsAskedBeforeItsTool) {
+  const auto engine = program("gezel-engine", R"([ "$*" = --gpu-health ] || exit 2
+echo '{"schemaVersion":1,"devices":[{"vendor":"nvidia","id":"0","temperatureC":55},{"vendor":"amd","id":"1"}]}')");
+  const auto told = health("nvidia", {.nvidia_smi = nvidia_smi(), .engine = engine});
+  ASSERT_EQ(told.size(), 1u) << "what is not here is not taken";
+  EXPECT_EQ(told[0].temperature_c, 55);
+  const auto silent = program("silent", "exit 1");
+  EXPECT_EQ(health("nvidia", {.nvidia_smi = nvidia_smi(), .engine = silent}).size(), 2u) << "then the tool";
+}
+
+TEST_F(Tools, AHelperOfTheUsersCountsMoreThanAllOthers) {
+  const auto helper = program("helper", R"([ "$*" = "sample --json" ] || exit 2
+echo '{"schemaVersion":1,"devices":[{"vendor":"generic","id":"x","temperatureC":99}]}')");
+  const auto told = health("nvidia", {.nvidia_smi = nvidia_smi(), .helper = helper});
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].temperature_c, 99);
+  const auto older = program("older", R"(echo '{"schemaVersion":0,"devices":[]}')");
+  EXPECT_EQ(health("nvidia", {.nvidia_smi = nvidia_smi(), .helper = older}).size(), 2u);
 }
 
 TEST_F(Tools, NoToolIsAskedOfAVendorThatIsNotHere) {

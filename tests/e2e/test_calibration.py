@@ -1,6 +1,11 @@
 """Calibration with the real worker. Which setting wins is this machine's matter; what happens with it is not."""
 
+import itertools
 import json
+import os
+import signal
+import threading
+import time
 
 from conftest import SMOLLM2, wait_until
 
@@ -111,6 +116,79 @@ def test_tune_shows_a_table_and_list_shows_it_again(make_daemon):
     listed = daemon.cli("tune", "--list")
     assert listed.returncode == 0
     assert "smollm2-135m-instruct" in listed.stdout
+
+    # The list of models has the same speed, and doctor says what limits it.
+    (model,) = json.loads(daemon.cli("models", "--json").stdout)["models"]
+    speed = tuned(daemon)["decode_tps"]
+    assert model["performance"]["source"] == "measured"
+    assert abs(model["performance"]["decode_tps"] - speed) < 0.01 * speed
+    assert "PREFILL TOK/S" in daemon.cli("models").stdout
+    report = json.loads(daemon.cli("doctor", "--json").stdout)
+    (judged,) = report["speed"]["models"]
+    assert judged["bytes_per_token"] > 50e6
+    (finding,) = [f for f in report["findings"] if f["area"] == "speed" and f["subject"] == "smollm2-135m-instruct"]
+    assert "% of memory's speed" in finding["detail"] and "limit" in finding["detail"]
+
+
+def test_the_first_request_of_a_model_is_answered_before_anything_is_measured(make_daemon):
+    """Spec 35, case 2: it waits for nothing. What that comes to in milliseconds, bench/calibration.py says."""
+    daemon = make_calibrating(make_daemon, "--ctx", "1024", "--slots", "1")
+    assert daemon.chat()[0] == 200
+    begun = tuned(daemon)
+    assert begun["state"] == "waiting" and begun["progress"] == 0 and begun["candidates"] == []
+    assert not records(daemon)
+    other = make_daemon(SMOLLM2, flags=("--ctx", "1024", "--slots", "1"))
+    assert other.chat()[0] == 200
+
+    def settings(each):
+        performance = json.loads(each.request("GET", f"/v1/models/{SMOLLM2}")[2])["performance"]["settings"]
+        return performance["flash_attention"], performance["kv_type"]
+
+    assert settings(daemon) == settings(other)
+
+
+class Throttled:
+    """Lets a process run for a third of the time, as a processor does that is too hot."""
+
+    def __init__(self, pid):
+        self.pid, self.over = pid, threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+
+    def run(self):
+        for stop, length in itertools.cycle([(signal.SIGSTOP, 0.02), (signal.SIGCONT, 0.01)]):
+            os.kill(self.pid, stop)
+            if self.over.wait(length):
+                break
+        os.kill(self.pid, signal.SIGCONT)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *ignored):
+        self.over.set()
+        self.thread.join()
+
+
+def test_a_machine_that_slows_down_is_reported_once_and_its_record_stays(make_daemon):
+    """Spec 35, case 12."""
+    daemon = make_calibrating(make_daemon, "--ctx", "2048", "--slots", "1")
+    assert daemon.chat()[0] == 200
+    measured(daemon)
+    file = complete_record(daemon)
+    daemon.cli("stop", SMOLLM2.split(":")[1])
+    assert daemon.chat()[0] == 200
+    before = file.read_bytes()
+
+    def reports():
+        return (daemon.home / "daemon.log").read_text().count("computes much slower than it was measured to")
+
+    with Throttled(daemon.worker()["pid"]):
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            assert daemon.chat("Count to a thousand.", max_tokens=200, ignore_eos=True)[0] == 200
+    assert reports() == 1
+    assert file.read_bytes() == before
 
 
 def test_switched_off_nothing_is_measured(make_daemon):

@@ -42,6 +42,7 @@ def test_a_killed_worker_costs_only_its_own_requests(make_daemon):
 
 
 def test_a_killed_daemon_takes_its_workers_along(make_daemon):
+    """Spec 30, case 20."""
     daemon = make_daemon(SMOLLM2)
     daemon.chat()
     pid = daemon.worker()["pid"]

@@ -6,6 +6,7 @@ import http.server
 import json
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -303,6 +304,26 @@ def test_callers_join_one_install_and_cancelling_keeps_what_arrived(make_install
     assert [(row["id"], row["hasPartial"], row["resumable"]) for row in rows] == [(ID, True, True)]
     install(daemon)
     assert hub.offsets[-1] > 0, "the second install went on where the first was"
+
+
+def test_a_private_model_is_given_to_everybody_on_the_machine(make_installing, make_daemon, tmp_path, monkeypatch, content):
+    owner = make_installing()
+    install(owner)
+    monkeypatch.setenv("GEZEL_SHARED_ASSETS_DIR", str(tmp_path / "machine"))
+    monkeypatch.setenv("GEZEL_SYSTEM_SCOPE", "1")
+    service = make_daemon(start=False)
+    shutil.copytree(owner.home / "catalog", service.home / "catalog")
+    service.start()
+    refused = service.cli("share", ID, "--from", owner.home)
+    assert refused.returncode != 0 and "gezel stop --home" in refused.stderr, refused.stderr
+    owner.stop()
+    shared = service.cli("share", ID, "--from", owner.home)
+    assert shared.returncode == 0, shared.stderr
+    file = tmp_path / "machine/models/llama-cpp" / ID / NAME
+    assert file.read_bytes() == content and file.stat().st_mode & 0o777 == 0o644
+    assert not (owner.home / "engines/llama-cpp/models" / ID).exists()
+    status, answer = service.chat(model=QUALIFIED)
+    assert status == 200, answer
 
 
 def test_errors_of_ensure_name_what_is_wrong(make_installing):
