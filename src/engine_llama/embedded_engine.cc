@@ -89,11 +89,16 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
                       .timers = std::make_shared<engine::LoopTimers>(loop),
                       .launcher = make_process_launcher(loop),
                       .models = make_model_source(store, model_id),
-                      .planner = make_planner(options,
-                                              [home = options.home, program = options.engine_program] {
-                                                return failing_buffer_types(home, program,
-                                                                            system::read_cpu().model);
-                                              }),
+                      .planner = make_planner(
+                          options,
+                          [home = options.home, program = options.engine_program] {
+                            return failing_buffer_types(home, program, system::read_cpu().model);
+                          },
+                          [&store](const std::string& id) {
+                            auto facts = make_model_source(store, id)->find();
+                            return facts ? Result<models::InstalledModel>(std::move(facts->model))
+                                         : std::unexpected(std::move(facts).error());
+                          }),
                       .admission = std::move(admission),
                       .gpu = std::move(gpu)};
   return make_embedded_engine(std::move(parts), std::move(model_id), std::move(options));
