@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
   env.neighbour_trial = variable("GEZEL_NEIGHBOUR_TRIAL");
   env.calibration = variable("GEZEL_CALIBRATION");
   env.speculation = variable("GEZEL_SPECULATION");
+  env.draft_model = variable("GEZEL_DRAFT_MODEL");
   env.force_behaviors = variable("GEZEL_FORCE_BEHAVIORS");
   env.remove_behaviors = variable("GEZEL_REMOVE_BEHAVIORS");
   env.gpu = service::read_gpu_settings(

@@ -88,6 +88,13 @@ constexpr std::array kFlags{
                  "(GEZEL_CALIBRATION=off)"},
     Flag{.name = "--no-speculation",
          .help = "compute every token alone, never check guesses of several at once (GEZEL_SPECULATION=off)"},
+    Flag{.name = "--draft-model",
+         .kind = Flag::Kind::text,
+         .value = "MODEL",
+         .help =
+             "a small model that guesses for the others, by id or absolute path; those whose vocabulary it "
+             "does not share answer without it (GEZEL_DRAFT_MODEL; llamaCppDraftModelPath of config.json)",
+         .completes = Completes::model},
     Flag{.name = "--no-disk-cache",
          .help = "do not write computed prompts to disk; after a restart they are computed again "
                  "(embeddedDiskCache of config.json)"},
@@ -214,6 +221,8 @@ int run(Environment& env, const Arguments& arguments) {
       is_on(env, arguments, "--no-calibration", "GEZEL_CALIBRATION", env.calibration);
   options.service.speculation =
       is_on(env, arguments, "--no-speculation", "GEZEL_SPECULATION", env.speculation);
+  options.service.draft.model =
+      arguments.has("--draft-model") ? arguments.text("--draft-model") : env.draft_model;
   options.service.gpu = env.gpu;
   for (const auto& problem : env.ignored_variables) print_note(env, problem + "; it is ignored");
   options.service.behaviors = {prompt::read_id_list(env.force_behaviors),

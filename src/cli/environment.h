@@ -31,6 +31,7 @@ struct Environment {
   std::string good_neighbour, neighbour_trial;
   std::string calibration;  // GEZEL_CALIBRATION as written; read by `serve` only
   std::string speculation;  // GEZEL_SPECULATION as written; read by `serve` only
+  std::string draft_model;  // GEZEL_DRAFT_MODEL as written, "" = unset; read by `serve` only
   // GEZEL_FORCE_BEHAVIORS and GEZEL_REMOVE_BEHAVIORS as written; read by `serve` only
   std::string force_behaviors, remove_behaviors;
   service::GpuSettings gpu;                    // GEZEL_DEVICE_SAFETY_* and the like

@@ -166,6 +166,23 @@ TEST(RunCli, ServeSpeculatesUnlessItIsToldOtherwise) {
   EXPECT_FALSE(got.service.speculation);
 }
 
+TEST(RunCli, ServeTakesADraftModelFromFlagAndEnvironment) {
+  TestWorld world;
+  http::DaemonOptions got;
+  world.env.serve = [&](const http::DaemonOptions& options) {
+    got = options;
+    return 0;
+  };
+  world.env.engine = "/bin/sh";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_FALSE(got.service.draft.any());
+  world.env.draft_model = "small";
+  EXPECT_EQ(world.run({"serve"}), kOk);
+  EXPECT_EQ(got.service.draft.model, "small");
+  EXPECT_EQ(world.run({"serve", "--draft-model", "/models/other.gguf"}), kOk);
+  EXPECT_EQ(got.service.draft.model, "/models/other.gguf");
+}
+
 TEST(RunCli, ServeCalibratesUnlessItIsToldOtherwise) {
   TestWorld world;
   http::DaemonOptions got;

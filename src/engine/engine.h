@@ -172,6 +172,8 @@ struct Status {
   std::string profile;  // JSON object of what holds for the loaded model (src/profiles); "" = unknown
   bool flash_attention = false;
   std::string kv_type;
+  std::string draft_model;   // the file of the one that drafts for it; "": none
+  std::string draft_unused;  // why one that was named does not
   int threads = 0;  // it computes with, and its nice value above what it was started with: see Manners
   int nice = 0;
   double decode_tps = 0, prefill_tps = 0;  // live estimates, 0 = unknown

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "engine/quarantine.h"
 
 namespace gezel::engine_llama {
 
@@ -94,6 +95,10 @@ std::string shape_of(const std::string& engine, const protocol::Load& load) {
   out += " " + load.kv_type;
   if (load.flash_attention) out += *load.flash_attention ? " fa" : " no-fa";
   for (const auto& excluded : load.excluded_buffer_types) out += " -" + excluded;
+  if (!load.draft.model_path.empty()) {
+    const auto stamp = stamp_file(load.draft.model_path);
+    out += fmt::format(" draft {}:{}", load.draft.model_path, stamp ? engine::fingerprint_stamp(*stamp) : "");
+  }
   return out;
 }
 

@@ -127,6 +127,8 @@ engine::Status Core::status() const {
   out.profile = profile_;
   out.flash_attention = granted_.flash_attention;
   out.kv_type = granted_.kv_type;
+  if (granted_.drafts) out.draft_model = fs::path(load_.draft.model_path).filename().string();
+  if (draft_note_) out.draft_unused = draft_note_->text;
   out.threads = threads_;
   out.nice = nice_;
   if (stats_) {

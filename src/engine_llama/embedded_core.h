@@ -25,8 +25,8 @@
 #include "engine/turn_book.h"
 #include "engine/wakeup.h"
 #include "engine/watchdog.h"
-#include "engine_llama/calibrator.h"
 #include "engine_llama/cache_questions.h"
+#include "engine_llama/calibrator.h"
 #include "engine_llama/embedded_engine.h"
 #include "engine_llama/launch_plan.h"
 #include "engine_llama/model_source.h"
@@ -163,6 +163,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Result<> on_hello(const protocol::Frame& frame);
   Result<> on_ready(const protocol::Frame& frame);
   Result<> on_worker_failed(const protocol::Frame& frame);
+  void note_draft();
   void note_answer(const std::string& session, const engine::Usage& usage);  // embedded_cache.cc
   void ask_for_stats();
   void observe_memory();
@@ -247,10 +248,11 @@ class Core : public std::enable_shared_from_this<Core> {
   protocol::Load load_;
   engine::LaunchIdentity identity_;
   protocol::Ready granted_;
-  std::int64_t vocabulary_ = 0;   // of the plan
-  CalibrationFacts calibration_;  // of the plan
-  bool load_again_ = false;       // with another setting, as soon as the process is gone
-  std::string profile_;           // of the plan, as JSON
+  std::int64_t vocabulary_ = 0;               // of the plan
+  CalibrationFacts calibration_;              // of the plan
+  std::optional<capacity::Note> draft_note_;  // why a draft model that was named is not used
+  bool load_again_ = false;                   // with another setting, as soon as the process is gone
+  std::string profile_;                       // of the plan, as JSON
   std::optional<protocol::Stats> stats_;
   std::string stats_text_;
   MonotonicTime stats_asked_{};

@@ -94,6 +94,11 @@ std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop,
                           [home = options.home, program = options.engine_program, ending = options.ending] {
                             return failing_buffer_types(home, program, system::read_cpu().model,
                                                         kSelfTestLimit, ending);
+                          },
+                          [&store](const std::string& id) {
+                            auto facts = make_model_source(store, id)->find();
+                            return facts ? Result<models::InstalledModel>(std::move(facts->model))
+                                         : std::unexpected(std::move(facts).error());
                           }),
                       .admission = std::move(admission),
                       .gpu = std::move(gpu)};

@@ -20,6 +20,7 @@
 #include "engine/engine.h"
 #include "engine/gpu_gate.h"
 #include "engine/request_queue.h"
+#include "engine_llama/draft_plan.h"
 #include "engine_llama/prompt_cache_settings.h"
 #include "models/store.h"
 #include "prompt/behaviors.h"
@@ -48,6 +49,7 @@ struct EmbeddedOptions {
   bool sandbox = true;
   bool calibration = true;                          // measure while idle, and use what was measured
   bool speculation = true;                          // check drafts where it pays
+  DraftSettings draft;                              // a model that makes some of them
   std::vector<std::string> excluded_buffer_types;   // failed the self-test on this machine
   prompt::BehaviorSwitches behaviors;               // over what profiles say
   std::shared_ptr<const catalog::Catalog> catalog;  // whose entries tune their models; null: none do

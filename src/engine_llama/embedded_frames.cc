@@ -134,6 +134,7 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
              {{"model", model_id_}, {"template", granted_.chat_template}});
   if (options_.sandbox && granted_.sandbox != "full")
     log_warn("the engine is not fully locked down", {{"model", model_id_}, {"missing", granted_.sandbox}});
+  note_draft();
   if (seat_)
     seat_->loaded(capacity::DryRun{.weights = granted_.weights_bytes,
                                    .repack = granted_.repack_bytes,
@@ -144,6 +145,14 @@ Result<> Core::on_ready(const protocol::Frame& frame) {
                   load_.cache.host_bytes);
   settle({});
   return {};
+}
+
+void Core::note_draft() {
+  if (!granted_.draft_trouble.empty())
+    draft_note_ = capacity::Note{capacity::NoteLevel::warn, granted_.draft_trouble};
+  if (!draft_note_) return;
+  (draft_note_->level == capacity::NoteLevel::warn ? log_warn : log_info)(
+      "no draft model is used", {{"model", model_id_}, {"reason", draft_note_->text}});
 }
 
 Result<> Core::on_worker_failed(const protocol::Frame& frame) {

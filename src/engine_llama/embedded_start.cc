@@ -302,6 +302,7 @@ asio::awaitable<capacity::LaunchInput> Core::plan_input(const ModelFacts& facts,
     auto measured = co_await dry_run(facts, make_load(facts, plan));
     if (!measured) break;
     input.dry_run = measured;
+    input.model.draft_weights = 0;  // counted in it
   }
   co_return input;
 }
@@ -424,6 +425,13 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   if (plan.kv_type != capacity::KvType::f16) load.flash_attention = true;
   if (options_.target_itl_ms) load.target_itl_ms = *options_.target_itl_ms;
   load.speculation = options_.speculation;
+  if (!plan.draft.files.empty()) {
+    load.draft = {plan.draft.files.front().string(), plan.draft.most, plan.draft.required};
+    for (const auto& file : plan.draft.files) {
+      if (std::ranges::find(load.files, file.string()) == load.files.end())
+        load.files.push_back(file.string());
+    }
+  }
   load.excluded_buffer_types = plan.excluded_buffer_types;
   load.sandbox = options_.sandbox;
   load.style = plan.profile.style;
@@ -444,6 +452,7 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
 EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_ = make_load(facts, plan);
   calibration_ = plan.calibration;
+  draft_note_ = plan.draft.note;
   const auto cache = cache_folder(options_.home, facts, load_.kv_type, options_.replica);
   if (auto made = make_private_folder(cache); made)
     load_.cache_folder = cache.string();

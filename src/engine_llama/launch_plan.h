@@ -11,6 +11,7 @@
 #include "capacity/launch.h"
 #include "engine/engine.h"
 #include "engine_llama/calibration_choice.h"
+#include "engine_llama/draft_plan.h"
 #include "engine_llama/embedded_engine.h"
 #include "models/store.h"
 #include "profiles/match.h"
@@ -43,6 +44,7 @@ struct LaunchPlan {
   std::optional<bool> flash_attention;
   std::string chat_template;
   std::vector<TuningVerdict> tuning;
+  DraftPlan draft;
 };
 
 // What is asked of every model of this engine, whether it is here or not.
@@ -52,6 +54,7 @@ capacity::LaunchSettings launch_settings(const EmbeddedOptions& options);
 using Planner = std::function<engine::EngineResult<LaunchPlan>(const models::InstalledModel&)>;
 // Asked once per plan for what failed the engine's self-test; see self_test_record.h.
 using SelfTest = std::function<Result<std::vector<std::string>>()>;
-Planner make_planner(const EmbeddedOptions& options, SelfTest self_test);
+// `find`: where draft models are looked up that are named by their ids.
+Planner make_planner(const EmbeddedOptions& options, SelfTest self_test, FindModel find = {});
 
 }  // namespace gezel::engine_llama

@@ -14,7 +14,10 @@ constexpr std::int64_t kMostThreads = 512;  // of one model, as libllama has it
 constexpr std::string_view kProcessorOnly = "this engine computes every layer on the processor";
 constexpr std::string_view kPieces =
     "prompts are computed in pieces of a fixed size, for which memory is planned";
-constexpr std::string_view kNoSpeculation = "this engine does not speculate";
+constexpr std::string_view kOwnLookup =
+    "this engine looks texts up by itself and drafts with nothing but a whole model (draft-simple)";
+constexpr std::string_view kNoDraftModel = "no draft model is used";
+constexpr std::string_view kOff = "speculation is switched off";
 constexpr std::string_view kYours = "what the service was started with counts more";
 
 template <class T>
@@ -35,6 +38,13 @@ struct Row {
 template <const std::string_view& kReason>
 std::string_view always(const LaunchTuning&, const EmbeddedOptions&) {
   return kReason;
+}
+
+// Of the settings of a draft model; plan_draft() uses them.
+std::string_view draft_ignored(const LaunchTuning& t, const EmbeddedOptions& options) {
+  if (!options.speculation) return kOff;
+  if (options.draft.any()) return kYours;
+  return t.speculation == kDraftSimple ? std::string_view() : kNoDraftModel;
 }
 
 constexpr std::string_view kOwnReuse = "prefixes of any length are found and reused by this engine itself";
@@ -79,14 +89,17 @@ constexpr auto kRows = std::to_array<Row>({
      [](const LaunchTuning&, const EmbeddedOptions&) { return std::string_view(); },
      [](const LaunchTuning& t, LaunchPlan& plan) { plan.chat_template = t.chat_template; }},
     {"spec.type", [](const LaunchTuning& t) { return value_of(t.speculation); },
-     [](const LaunchTuning& t, const EmbeddedOptions&) {
-       return t.speculation == "none" ? std::string_view() : kNoSpeculation;
+     [](const LaunchTuning& t, const EmbeddedOptions& options) {
+       if (t.speculation == "none") return options.draft.any() ? kYours : std::string_view();
+       return t.speculation == kDraftSimple ? draft_ignored(t, options) : kOwnLookup;
      }},
     {"spec.mtp", [](const LaunchTuning& t) { return value_of(t.multi_token_prediction); },
      always<kCapability>},
-    {"spec.draftModelId", [](const LaunchTuning& t) { return value_of(t.draft_model); },
-     always<kNoSpeculation>},
-    {"spec.nMax", [](const LaunchTuning& t) { return value_of(t.draft_tokens); }, always<kNoSpeculation>},
+    {"spec.draftModelId", [](const LaunchTuning& t) { return value_of(t.draft_model); }, draft_ignored},
+    {"spec.nMax", [](const LaunchTuning& t) { return value_of(t.draft_tokens); },
+     [](const LaunchTuning& t, const EmbeddedOptions& options) {
+       return options.draft.most ? kYours : draft_ignored(t, options);
+     }},
 });
 
 }  // namespace

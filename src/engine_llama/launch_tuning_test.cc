@@ -41,6 +41,9 @@ TEST(LaunchTuning, EverySettingHoldsOrIsNamedWithItsReason) {
       if (own->contains("threads")) options.threads = static_cast<int>(int_or(*own, "threads", 0));
       if (own->contains("context")) options.context = int_or(*own, "context", 0);
       if (own->contains("flash")) options.flash_attention = bool_or(*own, "flash", false);
+      options.draft.model = string_or(*own, "draft");
+      if (own->contains("most")) options.draft.most = static_cast<int>(int_or(*own, "most", 0));
+      options.speculation = bool_or(*own, "speculation", true);
     }
     LaunchPlan plan{.threads = 4};
     plan.capacity.emplace();

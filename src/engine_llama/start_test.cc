@@ -49,6 +49,48 @@ TEST_F(Starting, HelloComesFirstThenTheLoadThatWasPlanned) {
   EXPECT_TRUE(load->cache_folder.starts_with(options.home.string()));
 }
 
+TEST_F(Starting, ADraftModelIsNamedToTheWorkerWithItsFiles) {
+  draft = {.files = {"/models/small-1.gguf", "/models/small-2.gguf"}, .most = 5, .required = true};
+  make();
+  ask_ready();
+  worker().hello();
+  settle();
+  const auto load = protocol::parse_load(worker().take().back().body);
+  ASSERT_TRUE(load);
+  EXPECT_EQ(load->draft.model_path, "/models/small-1.gguf");
+  EXPECT_EQ(load->draft.max_tokens, 5);
+  EXPECT_TRUE(load->draft.required);
+  EXPECT_THAT(load->files,
+              testing::IsSupersetOf({"/models/m.gguf", "/models/small-1.gguf", "/models/small-2.gguf"}));
+  worker().drafts = true;
+  worker().ready(1);
+  settle();
+  EXPECT_EQ(engine->status().draft_model, "small-1.gguf");
+  EXPECT_EQ(engine->status().draft_unused, "");
+}
+
+TEST_F(Starting, WhyADraftModelIsNotUsedIsInTheStatus) {
+  draft.files = {"/models/small.gguf"};
+  make();
+  ask_ready();
+  worker().hello();
+  settle();
+  worker().draft_trouble = "another vocabulary";
+  worker().ready(1);
+  settle();
+  EXPECT_EQ(engine->status().state, State::ready);
+  EXPECT_EQ(engine->status().draft_model, "");
+  EXPECT_EQ(engine->status().draft_unused, "another vocabulary");
+}
+
+TEST_F(Starting, WhatThePlanSaysOfADraftModelIsInTheStatus) {
+  draft.note = capacity::Note{capacity::NoteLevel::info, "not installed"};
+  make();
+  ask_ready();
+  become_ready();
+  EXPECT_EQ(engine->status().draft_unused, "not installed");
+}
+
 TEST_F(Starting, WhatTheProfileSaysGoesToTheWorkerAndHowTheModelWritesToItsReaders) {
   profile.name = "ponderers";
   profile.style = {"hermes", "gemma", "<ponder>", "</ponder>"};

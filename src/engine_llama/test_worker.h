@@ -68,6 +68,8 @@ struct FakeWorker {
   }
   void ready(int slots, std::int64_t context = 2048) {
     protocol::Ready ready;
+    ready.drafts = drafts;
+    ready.draft_trouble = draft_trouble;
     ready.slots = slots;
     ready.context_per_slot = context;
     ready.kv_type = "f16";
@@ -77,6 +79,8 @@ struct FakeWorker {
     ready.sandbox = "full";
     say(protocol::encode(ready));
   }
+  bool drafts = false;
+  std::string draft_trouble;
   void heartbeat(std::uint64_t steps = 0) {
     protocol::Progress beat;
     beat.stage = "prefill";
@@ -242,7 +246,8 @@ class EngineTest : public testing::Test {
                                             .capacity = capacity,
                                             .vocabulary = 1'000,
                                             .profile = profile,
-                                            .calibration = calibration};
+                                            .calibration = calibration,
+                                            .draft = draft};
                         },
                         .admission = admission};
     parts.gpu = gpu;
@@ -371,6 +376,7 @@ class EngineTest : public testing::Test {
   std::shared_ptr<engine::GpuGate> gpu;
   int slots = 1;
   profiles::Applied profile;
+  DraftPlan draft;
   CalibrationFacts calibration;  // without a key: it is off
   // Both or neither: how memory is planned.
   std::shared_ptr<engine::Admission> admission;

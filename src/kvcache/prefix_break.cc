@@ -67,7 +67,7 @@ std::optional<PrefixBreak> find_prefix_break(const Tree& tree, const Digest& dom
   // recent sequence, whatever it is.
   std::vector<Key> previous(prompt.begin(), prompt.begin() + tree.match(domain, prompt).matched);
   constexpr std::size_t kLongest = std::size_t{1} << 22;
-  const std::vector<Key> rest = tree.continuation(domain, prompt, kLongest);
+  const std::vector<Key> rest = tree.behind_match(domain, prompt, kLongest);
   previous.insert(previous.end(), rest.begin(), rest.end());
   return compare_prompts(previous, prompt, token_ends, spans);
 }

@@ -249,29 +249,69 @@ std::size_t Tree::merge() {
   return merged;
 }
 
-std::vector<Key> Tree::continuation(const Digest& domain, std::span<const Key> keys,
-                                    std::size_t limit) const {
-  const Match found = match(domain, keys);
-  std::vector<Key> next;
-  const auto root = state_->roots.find(domain);
-  if (root == state_->roots.end()) return next;
-  const Kids* kids = &root->second;
-  if (!found.path.empty()) {
-    const Node& node = state_->nodes.at(found.path.back());
-    next.assign(node.edge.begin() + (found.matched - node.start), node.edge.end());
-    kids = &node.kids;
+const Node* Tree::State::follow(const Digest& domain, std::span<const std::int32_t> tokens,
+                                TreePlace& place) const {
+  const Node* node = get(place.node);
+  if (node == nullptr || place.matched > tokens.size()) {  // evicted, or joined with what is below
+    place = {};
+    node = nullptr;
   }
-  while (next.size() < limit && !kids->empty()) {
+  // A split leaves the id with the lower part; the place may be in what is above it now.
+  while (node != nullptr && place.matched <= node->start) {
+    place.node = node->parent;
+    node = get(place.node);
+  }
+  while (place.matched < tokens.size()) {
+    if (node == nullptr || place.matched == node->end) {
+      const Kids* kids = find_kids(node, domain);
+      const auto kid =
+          kids == nullptr ? Kids::const_iterator{} : kids->find(token_key(tokens[place.matched]));
+      if (kids == nullptr || kid == kids->end()) break;
+      place.node = kid->second;
+      node = get(place.node);
+    }
+    const auto left = std::span(node->edge).subspan(place.matched - node->start);
+    const auto new_tokens = tokens.subspan(place.matched);
+    const auto parted = std::ranges::mismatch(left, new_tokens, {}, {}, token_key).in1;
+    place.matched += static_cast<std::uint32_t>(parted - left.begin());
+    if (place.matched < node->end) break;
+  }
+  return node;
+}
+
+std::vector<Key> Tree::State::latest_from(const Node* node, std::uint32_t matched, const Digest& domain,
+                                          std::size_t limit) const {
+  std::vector<Key> next;
+  const auto add = [&](std::span<const Key> keys) {
+    const auto some = keys.first(std::min(keys.size(), limit - next.size()));
+    next.insert(next.end(), some.begin(), some.end());
+  };
+  if (node != nullptr) add(std::span(node->edge).subspan(matched - node->start));
+  const Kids* kids = find_kids(node, domain);
+  while (kids != nullptr && next.size() < limit && !kids->empty()) {
     const auto latest = std::max_element(kids->begin(), kids->end(), [&](const auto& a, const auto& b) {
-      const Node &x = state_->nodes.at(a.second), &y = state_->nodes.at(b.second);
+      const Node &x = nodes.at(a.second), &y = nodes.at(b.second);
       return std::pair(x.last_use, a.second) < std::pair(y.last_use, b.second);
     });
-    const Node& node = state_->nodes.at(latest->second);
-    next.insert(next.end(), node.edge.begin(), node.edge.end());
-    kids = &node.kids;
+    const Node& kid = nodes.at(latest->second);
+    add(kid.edge);
+    kids = &kid.kids;
   }
-  if (next.size() > limit) next.resize(limit);
   return next;
+}
+
+std::vector<Key> Tree::continuation(const Digest& domain, std::span<const std::int32_t> tokens,
+                                    std::size_t limit, TreePlace& place) const {
+  const Node* node = state_->follow(domain, tokens, place);
+  if (place.matched < tokens.size()) return {};
+  return state_->latest_from(node, place.matched, domain, limit);
+}
+
+std::vector<Key> Tree::behind_match(const Digest& domain, std::span<const Key> keys,
+                                    std::size_t limit) const {
+  const Match found = match(domain, keys);
+  return state_->latest_from(found.path.empty() ? nullptr : find(found.path.back()), found.matched, domain,
+                             limit);
 }
 
 void Tree::acquire(NodeId id) {

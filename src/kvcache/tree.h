@@ -89,6 +89,14 @@ struct Match {
   std::uint32_t matched = 0;  // tokens; never inside a media span
 };
 
+// Where a text that grows stands in the tree, so that it need not be walked from its beginning each time. A
+// living node never changes its tokens, so this stays right through splits; where the node is gone, the walk
+// begins anew.
+struct TreePlace {
+  NodeId node = kNoNode;      // the deepest node on its path; kNoNode: nothing of it is known
+  std::uint32_t matched = 0;  // of its tokens; the last of them lies in `node`
+};
+
 struct TreeOptions {
   Mode mode = Mode::full;
   Bytes host_budget = 0, disk_budget = 0;  // disk: 0 = no limit here
@@ -116,8 +124,13 @@ class Tree {
                 MonotonicTime now);
   // Joins single-child chains (mode full only): fewer, longer nodes. Returns how many went.
   std::size_t merge();
-  // What followed here before, most recent first choice: the draft of tree continuation.
-  std::vector<Key> continuation(const Digest& domain, std::span<const Key> keys, std::size_t limit) const;
+  // What followed all of these tokens before, most recent first choice: the draft of tree continuation. Empty
+  // where they have left the tree. `place` is what the last call made of a beginning of the same tokens, at
+  // first TreePlace{}; only what is new since then is looked at.
+  std::vector<Key> continuation(const Digest& domain, std::span<const std::int32_t> tokens, std::size_t limit,
+                                TreePlace& place) const;
+  // What lies behind the part of these keys that is known, most recent first choice.
+  std::vector<Key> behind_match(const Digest& domain, std::span<const Key> keys, std::size_t limit) const;
   std::size_t size() const;
   void each(const std::function<void(NodeId, const Node&)>& visit) const;
 

@@ -30,9 +30,24 @@ struct Tree::State {
     const auto found = nodes.find(id);
     return found == nodes.end() ? nullptr : &found->second;
   }
+  const Node* get(NodeId id) const {
+    const auto found = nodes.find(id);
+    return found == nodes.end() ? nullptr : &found->second;
+  }
   Kids& kids_of(NodeId parent, const Digest& domain) {
     return parent == kNoNode ? roots[domain] : nodes.at(parent).kids;
   }
+  // Null: nothing begins there.
+  const Kids* find_kids(const Node* node, const Digest& domain) const {
+    if (node != nullptr) return &node->kids;
+    const auto root = roots.find(domain);
+    return root == roots.end() ? nullptr : &root->second;
+  }
+  // What follows `matched` tokens, the last of which lies in `node`.
+  std::vector<Key> latest_from(const Node* node, std::uint32_t matched, const Digest& domain,
+                               std::size_t limit) const;
+  // Moves `place`, which stands somewhere in these tokens, as far along them as the tree goes.
+  const Node* follow(const Digest& domain, std::span<const std::int32_t> tokens, TreePlace& place) const;
   bool any_kid(const Node& node, auto&& predicate) const {
     for (const auto& [key, kid] : node.kids) {
       if (predicate(nodes.at(kid))) return true;

@@ -338,17 +338,6 @@ TEST(Tree, KeepsEightCheckpointsOnAPath) {
   EXPECT_EQ(tree.check(), "");
 }
 
-TEST(Tree, KnowsWhatFollowedBefore) {
-  Tree tree = roomy();
-  const auto head = counted(50);
-  const auto old = joined(head, counted(20, 500)), recent = joined(head, counted(20, 700));
-  tree.commit(kTestDomain, old, 70, Class::tail, 0, at(10));
-  tree.commit(kTestDomain, recent, 70, Class::tail, 1, at(20));
-  EXPECT_EQ(tree.continuation(kTestDomain, std::span(head).first(49), 4),
-            (std::vector<Key>{50, 700, 701, 702}));
-  EXPECT_TRUE(tree.continuation(kTestDomain, recent, 4).empty());
-}
-
 TEST(PrefixHash, DependsOnTheDomainAndEveryKey) {
   const auto keys = counted(10);
   const Digest hash = prefix_hash(kTestDomain, keys);

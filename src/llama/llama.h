@@ -42,6 +42,8 @@ class Vocab {
   Token bos() const;  // -1: none
   Token eos() const;
   bool adds_bos() const;
+  bool adds_eos() const;
+  int type() const;  // of its tokenizer, as the library numbers them
   bool is_end_of_generation(Token token) const {
     return token >= 0 && token < size_ && eog_[static_cast<std::size_t>(token)];
   }

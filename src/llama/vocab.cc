@@ -164,6 +164,14 @@ bool Vocab::adds_bos() const {
   return llama_vocab_get_add_bos(vocab_) && bos() >= 0;
 }
 
+bool Vocab::adds_eos() const {
+  return llama_vocab_get_add_eos(vocab_) && eos() >= 0;
+}
+
+int Vocab::type() const {
+  return static_cast<int>(llama_vocab_type(vocab_));
+}
+
 bool Vocab::is_control(Token token) const {
   return token >= 0 && token < size_ && control_[static_cast<std::size_t>(token)];
 }

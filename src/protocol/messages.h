@@ -39,6 +39,13 @@ struct CacheSettings {
   std::int64_t stop_ms = 0;  // how long a stop may take to write what is not on disk yet
 };
 
+// A smaller model that drafts for this one (spec 40 section 11.14); its files are among those of the load.
+struct DraftLoad {
+  std::string model_path;       // first file; "": none
+  std::int64_t max_tokens = 0;  // of one draft; 0: no limit of its own
+  bool required = false;        // the load fails where it cannot be used; else the model answers without it
+};
+
 struct Load {
   std::string model_path;          // first file
   std::vector<std::string> files;  // every file of the model, for the sandbox (includes model_path)
@@ -63,6 +70,7 @@ struct Load {
   // Of calibration, made with the settings above: what the cost model begins with.
   std::vector<KnownStep> known_steps;
   CacheSettings cache;
+  DraftLoad draft;
 };
 
 struct Ready {
@@ -77,6 +85,8 @@ struct Ready {
   bool supports_tools = false;        // the template prints tools
   std::vector<std::string> backends;  // "CPU", with the features in use
   std::string sandbox;                // "full", or what is missing
+  bool drafts = false;                // a draft model is loaded too, and counted above
+  std::string draft_trouble;          // why the one that was named is not used
 };
 
 struct Phase {          // while loading

@@ -95,7 +95,8 @@ Load full_load() {
           {},
           "careful",
           {{"decode", 4, 2048, 12.5}, {"prefill", 64, 0, 50.25}},
-          {true, 1'000, false, 2'000, "0123abcd", "cuda", 8'000}};
+          {true, 1'000, false, 2'000, "0123abcd", "cuda", 8'000},
+          {"/models/small.gguf", 12, true}};
 }
 Measure full_measure() {
   return {21, true, true, "q8_0", 3, 4, 2560, "prefill", 64, 2048};
@@ -117,7 +118,9 @@ Ready full_ready() {
           true,
           true,
           {"CPU (AVX512)"},
-          "full"};
+          "full",
+          true,
+          "another vocabulary"};
 }
 Step full_step() {
   return {{{1, "Hal", 2, {{std::string("\xff\0\x41", 3), -0.1f, {{"b", -1.25f, {}}, {"", -INFINITY, {}}}}}},

@@ -210,6 +210,12 @@ void describe(auto& field, like<CacheSettings> auto& cache) {
   field("stop_ms", cache.stop_ms, at_least(0));
 }
 
+void describe(auto& field, like<DraftLoad> auto& draft) {
+  field("model_path", draft.model_path, up_to(kMaxPathBytes));
+  field("max_tokens", draft.max_tokens, at_least(0));
+  field("required", draft.required);
+}
+
 void describe(auto& field, like<Load> auto& load) {
   field.required("model_path", load.model_path, up_to(kMaxPathBytes));
   field.required("files", load.files, up_to(kMaxShortList));
@@ -231,6 +237,7 @@ void describe(auto& field, like<Load> auto& load) {
   field("tuning_profile", load.tuning_profile, up_to(kMaxNameBytes));
   field("known_steps", load.known_steps, up_to(kMaxShortList));
   field("cache", load.cache);
+  field("draft", load.draft);
 }
 
 void describe(auto& field, like<Generate> auto& generate) {
@@ -327,6 +334,8 @@ void describe(auto& field, like<Ready> auto& ready) {
   field("supports_tools", ready.supports_tools);
   field("backends", ready.backends, up_to(kMaxShortList));
   field("sandbox", ready.sandbox, up_to(kMaxNameBytes));
+  field("drafts", ready.drafts);
+  field("draft_trouble", ready.draft_trouble, up_to(kMaxNameBytes));
 }
 
 void describe(auto& field, like<Phase> auto& phase) {

@@ -1,32 +1,8 @@
 // Drafts must change how fast a text comes and nothing else.
-#include "scheduler/test_scheduler.h"
+#include "scheduler/test_drafts.h"
 
 namespace gezel::scheduler {
 namespace {
-
-std::vector<Token> operator+(std::vector<Token> a, const std::vector<Token>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// Goes around in a circle of 20 tokens: what comes next stood in the text before.
-Token circle(const std::vector<Token>& text) {
-  return 1 + text.back() % 20;
-}
-
-// As circle(), but now and then it leaves it: drafts fail in the middle.
-Token stumbling_circle(const std::vector<Token>& text) {
-  return text.size() % 37 == 0 ? 40 : circle(text);
-}
-
-std::string text_by(Token (*rule)(const std::vector<Token>&), std::vector<Token> prompt, int tokens) {
-  std::string out;
-  for (int i = 0; i < tokens; ++i) {
-    prompt.push_back(rule(prompt));
-    out += letter(prompt.back());
-  }
-  return out;
-}
 
 class DraftingTest : public SchedulerTest {
  protected:
@@ -135,7 +111,7 @@ TEST_F(DraftingTest, SampledTextIsTheSameForTheSameSeed) {
   EXPECT_EQ(sample(true), sample(false));
 }
 
-TEST_F(DraftingTest, MemoryThatCannotBeCutIsNeverDraftedInto) {
+TEST_F(DraftingTest, MemoryThatCannotBeCutIsLeftAloneWhereNothingLeadsBack) {
   Options options;
   options.recurrent = true;
   start(1, circle, options);
@@ -151,6 +127,25 @@ TEST_F(DraftingTest, WhereRowsCostAsMuchAsCallsItStopsDrafting) {
   scheduler_->submit(spec(1, words(40, 1), 600));
   run_all();
   EXPECT_LT(sink_.done[1].drafted_tokens, 200U);
+}
+
+TEST_F(DraftingTest, ASlowModelIsDraftedForWhereOneRunIsAlone) {
+  Options options;
+  options.target_itl_ms = 1;  // as much as a call takes here
+  start(1, circle, options);
+  scheduler_->submit(spec(1, words(40, 1), 100));
+  run_all();
+  EXPECT_GT(sink_.done[1].drafted_tokens, 0U);
+}
+
+TEST_F(DraftingTest, WhereOthersWaitASlowModelIsNotDraftedFor) {
+  Options options;
+  options.target_itl_ms = 1;
+  start(2, circle, options);
+  scheduler_->submit(spec(1, words(40, 1), 100));
+  scheduler_->submit(spec(2, words(40, 2), 400));
+  while (!sink_.done.contains(1)) scheduler_->step();
+  EXPECT_EQ(sink_.done[1].drafted_tokens, 0U);
 }
 
 TEST_F(DraftingTest, WhatAnotherRunWroteIsDraftedToo) {

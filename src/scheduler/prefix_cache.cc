@@ -228,10 +228,11 @@ void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> to
   save(slot, true);
 }
 
-std::vector<Token> PrefixCache::continuation(std::span<const Token> tokens, std::size_t limit) const {
+std::vector<Token> PrefixCache::continuation(std::span<const Token> tokens, std::size_t limit,
+                                             kvcache::TreePlace& place) const {
   std::vector<Token> out;
-  for (const kvcache::Key key : tree_.continuation(options_.domain, kvcache::token_keys(tokens),
-                                                   std::min(limit, speculation::kMaxDraft))) {
+  for (const kvcache::Key key :
+       tree_.continuation(options_.domain, tokens, std::min(limit, speculation::kMaxDraft), place)) {
     if (key > static_cast<kvcache::Key>(std::numeric_limits<Token>::max())) break;  // a picture
     out.push_back(static_cast<Token>(key));
   }

@@ -137,8 +137,16 @@ class PrefixCache {
   // `slot` < 0: it never had one. `tokens`: what its slot holds now.
   void finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now);
 
-  // What followed these tokens in an earlier run, as far as it is known.
-  std::vector<Token> continuation(std::span<const Token> tokens, std::size_t limit) const;
+  // What followed these tokens in an earlier run, as far as it is known. `place`: see Tree::continuation().
+  std::vector<Token> continuation(std::span<const Token> tokens, std::size_t limit,
+                                  kvcache::TreePlace& place) const;
+
+  // --- drafts where memory cannot be cut
+  bool can_go_back() const { return open_; }
+  // What the slot holds now is remembered, until the next image is moved. False: it cannot be.
+  bool remember(int slot);
+  // To what was remembered of the slot, which were its first `tokens`. False: the slot may hold anything.
+  bool go_back(int slot, std::uint32_t tokens);
 
   // --- now and then
   // Takes what the disk has done, gives it more, keeps the budgets. True: runs that wait may go on.
@@ -171,6 +179,8 @@ class PrefixCache {
   std::uint32_t safe_tokens(kvcache::NodeId tip) const;
   bool make_staging(Bytes bytes);
   bool make_room(Bytes bytes, kvcache::NodeId node);
+  // Into the staging buffer, whose beginning is returned.
+  std::optional<std::span<std::byte>> read_image(int slot, bool partial);
   std::optional<std::span<std::byte>> export_image(int slot, bool partial);
   bool export_slot(int slot, std::uint32_t first);
   bool export_checkpoint(int slot);
@@ -192,6 +202,7 @@ class PrefixCache {
   kvcache::LoadRates rates_;
   kvcache::HostBudget host_budget_;
   Buffer staging_;
+  Bytes remembered_bytes_ = 0;         // of the image that remember() put there
   Bytes checkpoint_bytes_ = 0;         // of the last one
   std::vector<kvcache::NodeId> tips_;  // by slot: the deepest node that it holds
 

@@ -55,13 +55,33 @@ bool PrefixCache::make_staging(Bytes bytes) {
   return true;
 }
 
-std::optional<std::span<std::byte>> PrefixCache::export_image(int slot, bool partial) {
+std::optional<std::span<std::byte>> PrefixCache::read_image(int slot, bool partial) {
   const Bytes bytes = decoder_.state_bytes(slot, partial);
   if (!make_staging(bytes)) return std::nullopt;
   const auto out = std::span(staging_).first(bytes);
   if (decoder_.export_state(slot, partial, out) != bytes) return std::nullopt;
-  ++counts_.exports;
   return out;
+}
+
+std::optional<std::span<std::byte>> PrefixCache::export_image(int slot, bool partial) {
+  const auto image = read_image(slot, partial);
+  if (image) ++counts_.exports;
+  return image;
+}
+
+// Of a hybrid model the rows of attention can be cut; only the state must be put back. An image that does not
+// parse is all that there is.
+bool PrefixCache::remember(int slot) {
+  const auto image = open_ ? read_image(slot, layout_.has_value()) : std::nullopt;
+  remembered_bytes_ = image ? image->size() : 0;
+  return image.has_value();
+}
+
+bool PrefixCache::go_back(int slot, std::uint32_t tokens) {
+  const auto image = std::span<const std::byte>(staging_).first(remembered_bytes_);
+  if (image.empty() || decoder_.import_state(slot, layout_.has_value(), image) != image.size()) return false;
+  return decoder_.remove(slot, static_cast<std::int32_t>(tokens), -1) &&
+         decoder_.position_max(slot) == static_cast<std::int32_t>(tokens) - 1;
 }
 
 // Not by evicting the path to `node` itself.

@@ -41,6 +41,7 @@ struct Scheduler::Run {
   Utf8Assembler assembler;
   turn::StopStrings stops;
   speculation::Drafter drafter;
+  kvcache::TreePlace place;  // of all its tokens
   bool stop_string = false;  // one was found
   std::string trouble;       // why its steering failed
 

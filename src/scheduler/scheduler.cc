@@ -21,13 +21,14 @@ double milliseconds(MonotonicTime from, MonotonicTime to) {
 }  // namespace
 
 Scheduler::Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink,
-                     PrefixCache* cache)
+                     PrefixCache* cache, DraftModel* draft_model)
     : options_(options),
       decoder_(decoder),
       vocabulary_(std::move(vocabulary)),
       clock_(clock),
       sink_(sink),
       cache_(cache),
+      draft_model_(options.speculation ? draft_model : nullptr),
       costs_(options.costs),
       slots_(static_cast<std::size_t>(options.slots)) {}
 
@@ -76,6 +77,7 @@ void Scheduler::step() {
   moved_ = false;
   decode_streams();
   if (!poisoned_) prefill_one();
+  if (!poisoned_) follow_with_draft_model();
   if (!poisoned_) assign_slots();
 }
 
@@ -235,6 +237,7 @@ void Scheduler::clear_idle(std::span<const int> slots) {
     if (slot.run != nullptr) continue;
     decoder_.remove(index, -1, -1);
     if (cache_ != nullptr) cache_->dropped(index);
+    if (draft_model_ != nullptr) draft_model_->forget(index);
     slot.tokens.clear();
     sink_.on_slot(index, {});
   }

@@ -26,6 +26,7 @@
 #include "prompt/request.h"
 #include "sampling/sampler.h"
 #include "scheduler/decoder.h"
+#include "scheduler/draft_model.h"
 #include "scheduler/prefix_cache.h"
 #include "scheduler/steering.h"
 #include "speculation/drafter.h"
@@ -132,9 +133,9 @@ struct Forecast {
 
 class Scheduler {
  public:
-  // `cache`: null without one; then only slots give back what they hold.
+  // `cache`: null without one; then only slots give back what they hold. `draft_model`: null without one.
   Scheduler(Options options, Decoder& decoder, Vocabulary vocabulary, const Clock& clock, Sink& sink,
-            PrefixCache* cache = nullptr);
+            PrefixCache* cache = nullptr, DraftModel* draft_model = nullptr);
   ~Scheduler();
 
   void submit(RunSpec spec);
@@ -197,6 +198,12 @@ class Scheduler {
   void decode_streams();
   bool decode_rows_of(const std::vector<Run*>& runs);
   speculation::Draft draft_for(Run& run, std::size_t streams, std::int64_t depth, std::int64_t room);
+  speculation::Draft ask_draft_model(Run& run, const speculation::Drafter::Question& question,
+                                     std::int64_t depth);
+  bool too_busy_to_draft(std::size_t streams, std::int64_t depth) const;
+  void follow_with_draft_model();
+  // Removes what was fed of a draft and not said. False: it did not work.
+  bool take_back(const Stream& stream);
   void prefill_one();
   Run* next_prompt();
   enum class Verdict { goes_on, stop, length, broken, off_course };
@@ -223,6 +230,7 @@ class Scheduler {
   const Clock& clock_;
   Sink& sink_;
   PrefixCache* cache_;
+  DraftModel* draft_model_;
   costmodel::CostModel costs_;
   double pace_ = 0;
   speculation::StepRatio step_ratio_;

@@ -36,6 +36,7 @@ class FakeDecoder final : public Decoder {
   explicit FakeDecoder(int slots, std::int64_t context)
       : cells_(static_cast<std::size_t>(slots)),
         begins_(static_cast<std::size_t>(slots)),
+        states_(static_cast<std::size_t>(slots)),
         context_(context) {}
 
   llama::DecodeCode decode(std::span<const llama::Row> rows) override {
@@ -56,6 +57,7 @@ class FakeDecoder final : public Decoder {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       auto& cells = cells_[static_cast<std::size_t>(rows[i].slot)];
       EXPECT_EQ(begins_[static_cast<std::size_t>(rows[i].slot)], 0) << "its head was removed";
+      EXPECT_FALSE(states_[static_cast<std::size_t>(rows[i].slot)]) << "its rows go on behind its state";
       EXPECT_EQ(rows[i].position, static_cast<int>(cells.size())) << "a row must continue its slot";
       EXPECT_LT(rows[i].position, context_);
       EXPECT_GE(rows[i].slot, previous) << "rows come in slot order";
@@ -82,7 +84,10 @@ class FakeDecoder final : public Decoder {
       return true;
     }
     EXPECT_LT(to, 0);
-    if (from > 0 && uncuttable && from < static_cast<std::int32_t>(cells.size())) return false;
+    auto& state = states_[static_cast<std::size_t>(slot)];
+    if (from > 0 && uncuttable && from < static_cast<std::int32_t>(cells.size()) && from != state)
+      return false;
+    state.reset();
     cells.resize(std::min(cells.size(), static_cast<std::size_t>(std::max(from, 0))));
     if (cells.empty()) begins_[static_cast<std::size_t>(slot)] = 0;
     return true;
@@ -108,7 +113,7 @@ class FakeDecoder final : public Decoder {
     return image.size();
   }
   Bytes import_state(int slot, bool partial, std::span<const std::byte> image) override {
-    EXPECT_FALSE(partial);
+    if (partial) return import_recurrent(slot, image);
     ++imports;
     auto& cells = cells_[static_cast<std::size_t>(slot)];
     cells.clear();
@@ -159,6 +164,21 @@ class FakeDecoder final : public Decoder {
   int imports = 0, exports = 0;
 
  private:
+  // The state of recurrent layers goes back; the rows stay until they are removed.
+  Bytes import_recurrent(int slot, std::span<const std::byte> image) {
+    if (refuse_imports) return 0;
+    const auto& cells = cells_[static_cast<std::size_t>(slot)];
+    for (std::size_t count = 0; count <= cells.size(); ++count) {
+      const auto checkpoint = checkpoint_of(std::span(cells).first(count));
+      if (!checkpoint) break;
+      const auto composed = kvcache::compose_checkpoint(fake_layout(mode), target(slot), *checkpoint);
+      if (!std::ranges::equal(*composed, image)) continue;
+      if (count < cells.size()) states_[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(count);
+      return image.size();
+    }
+    ADD_FAILURE() << "the state of another sequence";
+    return 0;
+  }
   std::vector<float> predict(const std::vector<Token>& cells) const {
     std::vector<float> out(kVocab, 0.0F);
     out[static_cast<std::size_t>(rule(cells))] = 10.0F;
@@ -235,6 +255,8 @@ class FakeDecoder final : public Decoder {
 
   std::vector<std::vector<Token>> cells_;
   std::vector<std::int32_t> begins_;  // tokens removed from the front
+  std::vector<std::optional<std::int32_t>>
+      states_;  // where that of recurrent layers stands, if not at the end
   std::vector<std::vector<float>> outputs_;
   std::int64_t context_;
 };
@@ -290,14 +312,16 @@ class SchedulerTest : public testing::Test {
     decoder_ = std::make_unique<FakeDecoder>(slots, context);
     decoder_->clock = &clock_;
     make_cache(slots);
+    make_draft_model(slots);
     scheduler_ = std::make_unique<Scheduler>(
         options, *decoder_,
         Vocabulary{[this](Token token) { return std::string_view(pieces_[static_cast<std::size_t>(token)]); },
                    [](Token token) { return token == kEnd; }},
-        clock_, sink_, cache_.get());
+        clock_, sink_, cache_.get(), draft_model_.get());
   }
   // None, unless a test says otherwise.
   virtual void make_cache(int /*slots*/) {}
+  virtual void make_draft_model(int /*slots*/) {}
   SchedulerTest() {
     for (Token token = 0; token < kVocab; ++token) pieces_.push_back(letter(token));
     auto view = std::make_shared<sampling::VocabView>();
@@ -326,6 +350,7 @@ class SchedulerTest : public testing::Test {
   std::shared_ptr<const sampling::VocabView> view_;
   std::unique_ptr<FakeDecoder> decoder_;
   std::unique_ptr<PrefixCache> cache_;
+  std::unique_ptr<DraftModel> draft_model_;
   std::unique_ptr<Scheduler> scheduler_;
 };
 

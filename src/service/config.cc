@@ -16,6 +16,8 @@ namespace {
 constexpr Bytes kMaxConfigBytes = 1 * kMiB;
 constexpr std::size_t kMaxModelNameBytes = 200;
 constexpr std::size_t kMaxReplicaRows = 256;
+constexpr std::size_t kMaxDraftModelBytes = 4'096;
+constexpr int kMostDraftTokens = 48;
 constexpr std::size_t kShownBytes = 80;
 
 std::string shown(const json::value& value) {
@@ -51,6 +53,7 @@ class ConfigReader {
     read_updates(file);
     read_replicas(file);
     read_prompt_cache(file);
+    read_draft(file);
   }
 
  private:
@@ -182,6 +185,28 @@ class ConfigReader {
     }
     if (const auto* budget = member(file, "embeddedDiskCacheBudgetMb"))
       out.disk_all = mebibytes("/embeddedDiskCacheBudgetMb", *budget);
+  }
+
+  void read_draft(const json::object& file) {
+    auto& out = out_.config.draft;
+    if (const auto* type = member(file, "llamaCppSpecType")) {
+      const auto* text = type->if_string();
+      if (text != nullptr && (*text == "none" || *text == engine_llama::kDraftSimple)) {
+        out.type = std::string(*text);
+      } else {
+        wrong("/llamaCppSpecType", *type, "none or draft-simple");
+      }
+    }
+    if (const auto* model = member(file, "llamaCppDraftModelPath")) {
+      const auto* text = model->if_string();
+      if (text != nullptr && !text->empty() && text->size() <= kMaxDraftModelBytes) {
+        out.model = std::string(*text);
+      } else {
+        wrong("/llamaCppDraftModelPath", *model, "an absolute path, or the id of an installed model");
+      }
+    }
+    if (const auto* most = member(file, "llamaCppSpecDraftNMax"))
+      out.most = number(*most, "/llamaCppSpecDraftNMax", 1, kMostDraftTokens);
   }
 
   ConfigFile& out_;

@@ -6,7 +6,9 @@
 //   {"provider": "llama-cpp", "defaultModel": {"llama-cpp": "<id>"}, "firstRunCompleted": true,
 //    "modelDirs": ["/absolute/folder"], "catalogUpdates": {"enabled": false, "url": "https://..."},
 //    "localEngineReplicas": {"llama-cpp:<id>": 2}, "localEngineReplicasMax": 4,
-//    "cacheBudgetMb": {"embedded": 4096}, "embeddedDiskCache": true, "embeddedDiskCacheBudgetMb": 8192}
+//    "cacheBudgetMb": {"embedded": 4096}, "embeddedDiskCache": true, "embeddedDiskCacheBudgetMb": 8192,
+//    "llamaCppSpecType": "draft-simple", "llamaCppDraftModelPath": "/absolute/file", "llamaCppSpecDraftNMax":
+//    8}
 //
 // Every member may be absent, members nobody knows are kept. One that is wrong is not used, and the others
 // count.
@@ -20,6 +22,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "engine/replicas.h"
+#include "engine_llama/draft_plan.h"
 #include "engine_llama/prompt_cache_settings.h"
 #include "models/default_model.h"
 
@@ -48,6 +51,7 @@ struct Config {
   CatalogUpdateSettings catalog_updates;
   ReplicaSettings replicas;
   engine_llama::PromptCacheSettings prompt_cache;
+  engine_llama::DraftSettings draft;
 };
 
 struct ConfigProblem {

@@ -110,5 +110,27 @@ TEST(Config, NamesAWrongBudgetOfComputedPrompts) {
   }
 }
 
+TEST(Config, ReadsWhichModelDrafts) {
+  const auto file = parse_config(
+      R"({"llamaCppSpecType":"draft-simple","llamaCppDraftModelPath":"/m/small.gguf","llamaCppSpecDraftNMax":8})");
+  EXPECT_TRUE(file.problems.empty());
+  EXPECT_EQ(file.config.draft.type, "draft-simple");
+  EXPECT_EQ(file.config.draft.model, "/m/small.gguf");
+  EXPECT_EQ(file.config.draft.most, 8);
+  EXPECT_FALSE(parse_config("{}").config.draft.any());
+}
+
+TEST(Config, NamesAWrongSettingOfDrafts) {
+  for (const auto& [text, pointer] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"llamaCppSpecType":"draft-mtp"})", "/llamaCppSpecType"},
+           {R"({"llamaCppDraftModelPath":""})", "/llamaCppDraftModelPath"},
+           {R"({"llamaCppSpecDraftNMax":49})", "/llamaCppSpecDraftNMax"}}) {
+    const auto file = parse_config(text);
+    ASSERT_EQ(file.problems.size(), 1u) << text;
+    EXPECT_EQ(file.problems[0].pointer, pointer);
+    EXPECT_FALSE(file.config.draft.any());
+  }
+}
+
 }  // namespace
 }  // namespace gezel::service

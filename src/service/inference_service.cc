@@ -184,6 +184,7 @@ engine_llama::EmbeddedOptions engine_options(const ServiceOptions& options, engi
   out.sandbox = options.sandbox;
   out.calibration = options.calibration;
   out.speculation = options.speculation;
+  out.draft = options.draft;
   out.behaviors = options.behaviors;
   out.excluded_buffer_types = options.excluded_buffer_types;
   out.version = options.version;
@@ -204,6 +205,10 @@ void use_config(ServiceOptions& options) {
   if (!cache.memory) cache.memory = config.prompt_cache.memory;
   if (!cache.disk) cache.disk = config.prompt_cache.disk;
   if (!cache.disk_all) cache.disk_all = config.prompt_cache.disk_all;
+  auto& draft = options.draft;
+  if (draft.model.empty()) draft.model = config.draft.model;
+  if (!draft.type) draft.type = config.draft.type;
+  if (!draft.most) draft.most = config.draft.most;
   auto& folders = options.installs.discovery_roots.user_folders;
   folders = join_model_dirs(std::move(folders), config.model_dirs);
   for (const auto& folder : folders) {

@@ -254,6 +254,8 @@ json::value ServiceCore::ps() {
       model["flash_attention"] = status.flash_attention;
       model["kv_type"] = status.kv_type;
     }
+    if (!status.draft_model.empty()) model["draft_model"] = status.draft_model;
+    if (!status.draft_unused.empty()) model["draft_unused"] = status.draft_unused;
     if (status.decode_tps > 0) model["decode_tps"] = status.decode_tps;
     if (status.prefill_tps > 0) model["prefill_tps"] = status.prefill_tps;
     if (!status.waiting.empty()) model["waiting"] = status.waiting;

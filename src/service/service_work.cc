@@ -233,7 +233,9 @@ asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName n
       [home = options_.home, switches = options_.behaviors, catalog = parts_.installs->catalog,
        wishes = engine_llama::EmbeddedOptions{.context = options_.context,
                                               .flash_attention = options_.flash_attention,
-                                              .threads = options_.threads},
+                                              .threads = options_.threads,
+                                              .speculation = options_.speculation,
+                                              .draft = options_.draft},
        model = std::move(model)]() -> Profile {
         const auto metadata = gguf::read_metadata(model.weights);
         if (!metadata) return std::nullopt;

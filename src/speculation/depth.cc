@@ -17,9 +17,20 @@ double expected_tokens(double acceptance, std::size_t depth) {
   return (1 - std::pow(acceptance, static_cast<double>(depth + 1))) / (1 - acceptance);
 }
 
+// In units of a call with one row.
+double expected_extra(double acceptance, std::size_t depth, const StepRatio& ratio, const DraftCosts& costs) {
+  double extra = costs.per_token * static_cast<double>(depth);
+  if (costs.replays) {
+    const double fails = 1 - std::pow(acceptance, static_cast<double>(depth));
+    const auto again = static_cast<std::size_t>(std::lround(expected_tokens(acceptance, depth)));
+    extra += fails * (ratio.of(again + 1) - 1);
+  }
+  return extra;
+}
+
 }  // namespace
 
-std::size_t Depth::choose(std::size_t most, int others, const StepRatio& ratio) {
+std::size_t Depth::choose(std::size_t most, int others, const StepRatio& ratio, const DraftCosts& costs) {
   if (rest_ > 0 || most == 0) return 0;
   if (probing_) return std::min(kProbeDepth, most);
   // With other runs in the step the draft is a micro-batch of its own: all of them get their token later, and
@@ -27,9 +38,10 @@ std::size_t Depth::choose(std::size_t most, int others, const StepRatio& ratio) 
   const auto beside = static_cast<std::size_t>(others);
   const auto gain = [&](std::size_t depth) {
     if (depth == 0) return 1.0;
-    if (others == 0) return expected_tokens(acceptance_, depth) / ratio.of(depth + 1);
+    const double call = ratio.of(depth + 1) + expected_extra(acceptance_, depth, ratio, costs);
+    if (others == 0) return expected_tokens(acceptance_, depth) / call;
     const double tokens = (others + expected_tokens(acceptance_, depth)) / (others + 1);
-    return tokens * ratio.of(beside + 1) / (ratio.of(beside) + ratio.of(depth + 1));
+    return tokens * ratio.of(beside + 1) / (ratio.of(beside) + call);
   };
   std::size_t best = 0;
   for (std::size_t depth = 1; depth <= most; ++depth) {

@@ -10,11 +10,18 @@
 
 namespace gezel::speculation {
 
+// What a draft costs beside its rows in the call that checks them, in units of a call with one row.
+struct DraftCosts {
+  double per_token = 0;  // to guess one token
+  // Memory that cannot be cut: of a draft that failed, what agreed is computed once more with the next call.
+  bool replays = false;
+};
+
 class Depth {
  public:
   // The depth for the next call, at most `most`; 0: do not draft. `others`: runs that decode in the same
   // call; they wait for the draft as well and gain nothing by it.
-  std::size_t choose(std::size_t most, int others, const StepRatio& ratio);
+  std::size_t choose(std::size_t most, int others, const StepRatio& ratio, const DraftCosts& costs = {});
   // A call with `drafted` (> 0) tokens accepted so many of them. `ratio`: what it took in units of a call
   // without a draft.
   void observe(std::size_t drafted, std::size_t accepted, double ratio);

@@ -17,8 +17,8 @@ Draft Drafter::next(const Question& question, const StepRatio& ratio, const Shar
   // The depth is chosen before the source is searched: while a source rests it costs nothing.
   const auto use = [&](Source source, std::span<const Token> tokens) -> Draft {
     if (tokens.size() < std::min(kWorthChecking, most)) return {};
-    const std::size_t depth = depths_[static_cast<std::size_t>(source)].choose(std::min(most, tokens.size()),
-                                                                               question.others, ratio);
+    const std::size_t depth = depths_[static_cast<std::size_t>(source)].choose(
+        std::min(most, tokens.size()), question.others, ratio, {.replays = question.replays});
     return {source, {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(depth)}};
   };
   if (Draft draft = use(Source::tree, question.continuation); !draft.tokens.empty()) return draft;
@@ -28,6 +28,12 @@ Draft Drafter::next(const Question& question, const StepRatio& ratio, const Shar
   if (shared != nullptr && wants(Source::shared))
     return use(Source::shared, shared->propose(seed, question.tokens, most));
   return {};
+}
+
+std::size_t Drafter::depth_for_model(const Question& question, const StepRatio& ratio, double per_token) {
+  return depths_[static_cast<std::size_t>(Source::model)].choose(
+      std::min(question.most, kMaxDraft), question.others, ratio,
+      {.per_token = per_token, .replays = question.replays});
 }
 
 void Drafter::checked(const Draft& draft, std::size_t accepted, double ratio) {

@@ -19,8 +19,8 @@ namespace gezel::speculation {
 
 // Where drafts come from, in the order they are asked. Long and short matches of a lookup are sources of
 // their own: they are right so differently often that one average would tell nothing.
-enum class Source : std::uint8_t { tree, long_lookup, short_lookup, shared };
-inline constexpr std::size_t kSources = 4;
+enum class Source : std::uint8_t { tree, long_lookup, short_lookup, shared, model };
+inline constexpr std::size_t kSources = 5;
 
 struct Draft {
   Source source = Source::tree;
@@ -39,10 +39,13 @@ class Drafter {
     std::span<const Token> continuation;  // what followed here before, by the prefix tree; may be empty
     std::size_t most = kMaxDraft;         // tokens that may be checked
     int others = 0;                       // runs that decode in the same call
+    bool replays = false;                 // see DraftCosts
   };
   // `shared` may be null.
   Draft next(const Question& question, const StepRatio& ratio, const SharedNgrams* shared,
              std::uint64_t seed);
+  // How many tokens a draft model should guess, each of which costs so much (DraftCosts::per_token); 0: none.
+  std::size_t depth_for_model(const Question& question, const StepRatio& ratio, double per_token);
   // False while the source rests: looking there would be for nothing.
   bool wants(Source source) const { return !depths_[static_cast<std::size_t>(source)].off(); }
   // The draft was checked. `ratio`: what the call took in units of one without a draft.

@@ -183,6 +183,25 @@ TEST(Depth, RunsThatShareTheStepMakeDraftsDearer) {
   EXPECT_EQ(beside.choose(48, 7, ratio), 0U);
 }
 
+TEST(Depth, GuessesThatCostAsMuchAsTokensDoNotPay) {
+  StepRatio ratio;
+  for (int i = 0; i < 30; ++i) ratio.observe(9, 12, 10);
+  Depth cheap, dear;
+  EXPECT_GT(cheap.choose(8, 0, ratio, {.per_token = 0.1}), 0U);
+  EXPECT_EQ(dear.choose(8, 0, ratio, {.per_token = 1}), 0U);
+}
+
+TEST(Depth, WhatMustBeComputedAgainMakesLongDraftsDearer) {
+  StepRatio ratio;
+  for (int i = 0; i < 30; ++i) ratio.observe(9, 26, 10);
+  Depth cut, replay;
+  for (int i = 0; i < 10; ++i) {
+    cut.observe(8, 6, 2);
+    replay.observe(8, 6, 2);
+  }
+  EXPECT_LT(replay.choose(48, 0, ratio, {.replays = true}), cut.choose(48, 0, ratio));
+}
+
 // --- the drafter
 
 class DrafterTest : public testing::Test {
@@ -214,6 +233,15 @@ TEST_F(DrafterTest, ASourceThatRestsLeavesTheOthersAlone) {
   for (int i = 0; i < 4; ++i) drafter_.checked({Source::short_lookup, {1, 2, 3}}, 0, 2);
   EXPECT_THAT(next(tokens).tokens, IsEmpty());
   EXPECT_THAT(next(counted(0, 30) + counted(5, 15)).tokens, testing::Not(IsEmpty()));
+}
+
+TEST_F(DrafterTest, TheDraftModelRestsByItself) {
+  const Drafter::Question question{.tokens = {}, .continuation = {}};
+  EXPECT_GT(drafter_.depth_for_model(question, ratio_, 0.1), 0U);
+  for (int i = 0; i < 4; ++i) drafter_.checked({Source::model, {1, 2, 3}}, 0, 3);
+  EXPECT_EQ(drafter_.depth_for_model(question, ratio_, 0.1), 0U);
+  EXPECT_FALSE(drafter_.wants(Source::model));
+  EXPECT_TRUE(drafter_.wants(Source::tree));
 }
 
 TEST_F(DrafterTest, NeverDraftsMoreThanItMay) {

@@ -15,11 +15,13 @@ namespace gezel::worker {
 
 class DecodeLoop {
  public:
-  // `usage` was made before the sandbox closed /proc.
-  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, CacheDesk& cache, FrameSink& sink,
-             Outbox& outbox, Commands& commands, const system::ProcessUsage& usage, calibration::Bench& bench)
+  // `draft`: of the draft model, null without one. `usage` was made before the sandbox closed /proc.
+  DecodeLoop(scheduler::Scheduler& scheduler, llama::Context& context, llama::Context* draft,
+             CacheDesk& cache, FrameSink& sink, Outbox& outbox, Commands& commands,
+             const system::ProcessUsage& usage, calibration::Bench& bench)
       : scheduler_(scheduler),
         context_(context),
+        draft_(draft),
         cache_(cache),
         sink_(sink),
         outbox_(outbox),
@@ -34,7 +36,10 @@ class DecodeLoop {
   void apply(Prepared& prepared);
   void apply(const Cancel& cancel) { scheduler_.cancel(cancel.id); }
   void apply(const Pause& pause) { scheduler_.pause(pause.id, pause.paused); }
-  void apply(const SetThreads& order) { context_.set_threads(order.threads); }
+  void apply(const SetThreads& order) {
+    context_.set_threads(order.threads);
+    if (draft_ != nullptr) draft_->set_threads(order.threads);
+  }
   void apply(const Stop&) { stopping_ = true; }
   void apply(const StatsQuery&);
   void apply(const protocol::Measure& measure);
@@ -43,6 +48,7 @@ class DecodeLoop {
 
   scheduler::Scheduler& scheduler_;
   llama::Context& context_;
+  llama::Context* draft_;
   CacheDesk& cache_;
   FrameSink& sink_;
   Outbox& outbox_;

@@ -32,6 +32,7 @@
 #include "worker/commands.h"
 #include "worker/constraints.h"
 #include "worker/decode_loop.h"
+#include "worker/draft_start.h"
 #include "worker/exit_codes.h"
 #include "worker/frame_sink.h"
 #include "worker/guarded_thread.h"
@@ -144,6 +145,7 @@ std::chrono::seconds utc_offset(const Clock& clock) {
 struct Loaded {
   std::unique_ptr<llama::Model> model;
   std::unique_ptr<llama::Context> context;
+  StartedDraft draft;
   std::unique_ptr<chat::ChatTemplate> chat_template;  // null after a dry run
   bool flash_attention = false;
   std::string kv_type;
@@ -165,18 +167,20 @@ Result<std::unique_ptr<chat::ChatTemplate>> make_template(chat::TemplateOptions 
 Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Clock& clock,
                           IntakeGuard& guard) {
   Loaded loaded;
-  double reported = -1;
+  const auto report = [&outbox](const char* phase) {
+    return [&outbox, phase, reported = -1.0](float progress) mutable {
+      if (progress - reported >= 0.01 || progress >= 1) {
+        reported = progress;
+        outbox.push(protocol::Phase{phase, progress});
+      }
+      return true;
+    };
+  };
   llama::ModelOptions model_options;
   model_options.path = load.model_path;
   model_options.excluded_buffer_types = load.excluded_buffer_types;
   model_options.dry_run = load.dry_run;
-  model_options.progress = [&](float progress) {
-    if (progress - reported >= 0.01 || progress >= 1) {
-      reported = progress;
-      outbox.push(protocol::Phase{"loading_model", progress});
-    }
-    return true;
-  };
+  model_options.progress = report("loading_model");
   GEZEL_TRY(loaded.model, llama::Model::load(model_options));
   if (!loaded.model->has_decoder()) {
     return fail(ErrorKind::invalid, "unsupported-feature",
@@ -200,6 +204,7 @@ Result<Loaded> load_model(const protocol::Load& load, Outbox& outbox, const Cloc
   context_options.micro_batch_tokens = protocol::kMicroBatchTokens;
   if (quantized) context_options.cache_type = llama::CacheType::q8_0;
   GEZEL_TRY(loaded.context, llama::Context::create(*loaded.model, context_options));
+  GEZEL_TRY(loaded.draft, start_draft(load, *loaded.model, context_options, report("loading_draft_model")));
   if (load.dry_run) return loaded;
 
   const llama::Vocab& vocab = loaded.model->vocab();
@@ -228,11 +233,16 @@ protocol::Ready describe(const Loaded& loaded, const std::string& sandbox, Bytes
   ready.context_per_slot = loaded.context->context_per_slot();
   ready.flash_attention = loaded.flash_attention;
   ready.kv_type = loaded.kv_type;
-  const auto memory = loaded.context->memory();
-  ready.weights_bytes = memory.weights;
-  ready.repack_bytes = memory.repack;
-  ready.kv_bytes = memory.kv;
-  ready.compute_bytes = memory.compute;
+  for (const llama::Context* context : {loaded.context.get(), loaded.draft.context.get()}) {
+    if (context == nullptr) continue;
+    const auto memory = context->memory();
+    ready.weights_bytes += memory.weights;
+    ready.repack_bytes += memory.repack;
+    ready.kv_bytes += memory.kv;
+    ready.compute_bytes += memory.compute;
+  }
+  ready.drafts = loaded.draft.model != nullptr;
+  ready.draft_trouble = loaded.draft.trouble;
   ready.host_bytes = host_bytes;
   if (loaded.chat_template) {
     ready.chat_template = loaded.chat_template->default_name();
@@ -242,6 +252,33 @@ protocol::Ready describe(const Loaded& loaded, const std::string& sandbox, Bytes
   ready.backends = llama::backends();
   ready.sandbox = sandbox;
   return ready;
+}
+
+// What the scheduler asks for guesses.
+struct Drafting {
+  explicit Drafting(llama::Context& context) : decoder(context) {}
+  ContextDecoder decoder;
+  std::unique_ptr<scheduler::DraftModel> model;
+};
+
+// Null without a draft model.
+std::unique_ptr<Drafting> make_drafting(const protocol::Load& load, const Loaded& loaded,
+                                        const Clock& clock) {
+  if (loaded.draft.model == nullptr) return nullptr;
+  llama::Context& context = *loaded.draft.context;
+  const llama::Vocab& vocab = loaded.model->vocab();
+  auto out = std::make_unique<Drafting>(context);
+  out->model = std::make_unique<scheduler::DraftModel>(
+      scheduler::DraftModel::Options{
+          .slots = context.slots(),
+          .context_per_slot = context.context_per_slot(),
+          .batch_tokens = context.batch_tokens(),
+          .sliding_window = loaded.draft.model->sliding_window(),
+          .vocabulary = std::min(vocab.size(), loaded.draft.model->vocab().size()),
+          .most = static_cast<std::size_t>(load.draft.max_tokens),
+          .is_end = [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
+      out->decoder, clock);
+  return out;
 }
 
 }  // namespace
@@ -345,11 +382,12 @@ int run_worker(int fd) {
   options.reuse = !load->cache.off;
   StartedCache cache = start_cache(*load, *loaded->model, *loaded->context, loaded->flash_attention, decoder,
                                    clock, [&commands] { commands.push(DiskDone{}); });
+  const auto drafting = make_drafting(*load, *loaded, clock);
   scheduler::Scheduler scheduler(
       options, decoder,
       {[&output](scheduler::Token token) { return output(token); },
        [&vocab](scheduler::Token token) { return vocab.is_end_of_generation(token); }},
-      clock, sink, cache.cache.get());
+      clock, sink, cache.cache.get(), drafting ? drafting->model.get() : nullptr);
   loaded->context->set_abort_flag(scheduler.abort_flag());
   scheduler_for_heartbeat = &scheduler;
 
@@ -386,7 +424,9 @@ int run_worker(int fd) {
 
   calibration::BenchContext bench_context(*loaded->model, commands.interrupts_measuring);
   calibration::Bench bench(bench_context, clock, system::thread_cpu_ms, commands.interrupts_measuring);
-  DecodeLoop(scheduler, *loaded->context, desk, sink, outbox, commands, usage, bench).run();
+  DecodeLoop(scheduler, *loaded->context, loaded->draft.context.get(), desk, sink, outbox, commands, usage,
+             bench)
+      .run();
   scheduler.freeze(clock.now() + Millis(load->cache.stop_ms));
   outbox.flush();
   // Threads still wait on the socket; the process ends as a whole. A failed backend is an unexpected end.
