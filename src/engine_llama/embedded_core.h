@@ -25,8 +25,8 @@
 #include "engine/turn_book.h"
 #include "engine/wakeup.h"
 #include "engine/watchdog.h"
-#include "engine_llama/calibrator.h"
 #include "engine_llama/cache_questions.h"
+#include "engine_llama/calibrator.h"
 #include "engine_llama/embedded_engine.h"
 #include "engine_llama/launch_plan.h"
 #include "engine_llama/model_source.h"
@@ -177,6 +177,10 @@ class Core : public std::enable_shared_from_this<Core> {
   int hits_last_minute() const;
   void apply_manners();
   void order_cache(std::string op);
+  // For other models: embedded_cache.cc.
+  engine::Holder::Cache cache_memory() const;
+  void trim_cache();
+  boost::asio::awaitable<void> ask_to_trim();
   bool uses_gpu() const { return parts_.gpu && options_.backend != engine::Backend::cpu; }
   asio::awaitable<engine::EngineResult<>> pass_gpu_gate(std::shared_ptr<Start> start);
   void on_idle_deadline();

@@ -52,13 +52,13 @@ speculation::Draft Scheduler::draft_for(Run& run, std::size_t streams, std::int6
   if (most <= 0) return {};
   std::vector<Token> continuation;
   if (cache_ != nullptr && run.drafter.wants(speculation::Source::tree))
-    continuation = cache_->continuation(run.keys, static_cast<std::size_t>(most));
+    continuation = cache_->continuation(run.prompt.domain, run.keys, static_cast<std::size_t>(most));
   speculation::Drafter::Question question;
   question.tokens = run.keys;
   question.continuation = continuation;
   question.most = static_cast<std::size_t>(most);
   question.others = static_cast<int>(streams) - 1;
-  return run.drafter.next(question, step_ratio_, &shared_ngrams_, 0);
+  return run.drafter.next(question, step_ratio_, &shared_ngrams_, tenant_seed(run.spec.tenant));
 }
 
 // One call with the pending tokens of `runs`, which are in slot order, and their drafts. False: the engine

@@ -57,19 +57,90 @@ def vocabulary():
     return tokens, kinds, merges
 
 
-def write_tiny_model(path, template):
+# What a model remembers the tokens before in, and the published architecture that does so: attention at any distance,
+# attention of which most looks at a window, attention and recurrent layers, recurrent layers alone.
+ARCHITECTURES = {"attention": "qwen2", "window": "gemma3", "hybrid": "jamba", "recurrent": "mamba"}
+WINDOW, STATE, CONVOLUTION, RANK, INNER = 64, 8, 4, 4, 2 * WIDTH
+
+
+class TinyModel:
+    """The weights and settings of one model of noise."""
+
+    def __init__(self, path, kind):
+        self.kind = kind
+        self.attends = kind != "recurrent"
+        self.writer = gguf.GGUFWriter(path, ARCHITECTURES[kind])
+        self.random = numpy.random.default_rng(1)
+
+    def noise(self, name, *shape, scale=0.1):
+        self.writer.add_tensor(name, self.random.normal(0, scale, shape).astype(numpy.float32))
+
+    def same(self, name, size, value=1.0):
+        self.writer.add_tensor(name, numpy.full(size, value, numpy.float32))
+
+    def describe(self, layers):
+        writer = self.writer
+        writer.add_name("tiny")
+        writer.add_context_length(CONTEXT)
+        writer.add_embedding_length(WIDTH)
+        writer.add_block_count(layers)
+        writer.add_feed_forward_length(FEED_FORWARD if self.attends else 0)
+        writer.add_head_count(HEADS if self.attends else 0)
+        writer.add_layer_norm_rms_eps(1e-6)
+        if self.kind in ("attention", "window"):
+            writer.add_head_count_kv(HEADS)
+            writer.add_rope_freq_base(1e6)
+        if self.kind == "window":
+            writer.add_sliding_window(WINDOW)
+        if self.kind == "hybrid":
+            writer.add_head_count_kv([0, HEADS])
+        if self.kind in ("hybrid", "recurrent"):
+            writer.add_ssm_conv_kernel(CONVOLUTION)
+            writer.add_ssm_inner_size(INNER)
+            writer.add_ssm_state_size(STATE)
+            writer.add_ssm_time_step_rank(RANK)
+
+    def attention(self, block):
+        for name in ("attn_q", "attn_k", "attn_v"):
+            self.noise(f"{block}.{name}.weight", WIDTH, WIDTH)
+            if self.kind == "attention":
+                self.noise(f"{block}.{name}.bias", WIDTH)
+        self.noise(f"{block}.attn_output.weight", WIDTH, WIDTH)
+        if self.kind == "window":
+            for name, size in (("attn_q_norm", WIDTH // HEADS), ("attn_k_norm", WIDTH // HEADS),
+                               ("post_attention_norm", WIDTH), ("post_ffw_norm", WIDTH)):
+                self.same(f"{block}.{name}.weight", size)
+
+    def recurrence(self, block):
+        self.noise(f"{block}.ssm_in.weight", 2 * INNER, WIDTH, scale=0.3)
+        self.noise(f"{block}.ssm_conv1d.weight", INNER, CONVOLUTION, scale=0.5)
+        self.same(f"{block}.ssm_conv1d.bias", INNER, 0.1)
+        self.noise(f"{block}.ssm_x.weight", RANK + 2 * STATE, INNER, scale=0.3)
+        self.noise(f"{block}.ssm_dt.weight", INNER, RANK, scale=0.5)
+        self.same(f"{block}.ssm_dt.bias", INNER, -2.0)
+        if self.kind == "hybrid":
+            for name, size in (("ssm_dt_norm", RANK), ("ssm_b_norm", STATE), ("ssm_c_norm", STATE)):
+                self.same(f"{block}.{name}.weight", size)
+        # Decays of several speeds: the state remembers hundreds of tokens.
+        decays = -0.02 * numpy.tile(numpy.arange(1, STATE + 1, dtype=numpy.float32), (INNER, 1))
+        self.writer.add_tensor(f"{block}.ssm_a", decays.astype(numpy.float32))
+        self.same(f"{block}.ssm_d", INNER)
+        self.noise(f"{block}.ssm_out.weight", WIDTH, INNER, scale=0.3)
+
+    def feed_forward(self, block):
+        self.same(f"{block}.ffn_norm.weight", WIDTH)
+        self.noise(f"{block}.ffn_gate.weight", FEED_FORWARD, WIDTH)
+        self.noise(f"{block}.ffn_up.weight", FEED_FORWARD, WIDTH)
+        self.noise(f"{block}.ffn_down.weight", WIDTH, FEED_FORWARD)
+
+
+def write_tiny_model(path, template, kind="attention"):
     """Writes a model of some 15 MB to `path`; the same one every time."""
     tokens, kinds, merges = vocabulary()
-    writer = gguf.GGUFWriter(path, "qwen2")
-    writer.add_name("tiny")
-    writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(FEED_FORWARD)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(1e6)
+    layers = {"attention": 1, "window": 6, "hybrid": 2, "recurrent": 2}[kind]
+    model = TinyModel(path, kind)
+    model.describe(layers)
+    writer = model.writer
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
@@ -78,26 +149,20 @@ def write_tiny_model(path, template):
     writer.add_eos_token_id(IM_END)
     writer.add_chat_template(template)
 
-    random = numpy.random.default_rng(1)
-
-    def tensor(name, *shape, scale=0.1):
-        writer.add_tensor(name, random.normal(0, scale, shape).astype(numpy.float32))
-
-    def ones(name):
-        writer.add_tensor(name, numpy.ones(WIDTH, numpy.float32))
-
-    # Scaled so that the logits differ by about one: noise, but not the same noise after every prompt.
-    writer.add_tensor("token_embd.weight", random.normal(0, WIDTH ** -0.5, (len(tokens), WIDTH)).astype(numpy.float16))
-    ones("output_norm.weight")
-    ones("blk.0.attn_norm.weight")
-    ones("blk.0.ffn_norm.weight")
-    for name in ("attn_q", "attn_k", "attn_v"):
-        tensor(f"blk.0.{name}.weight", WIDTH, WIDTH)
-        tensor(f"blk.0.{name}.bias", WIDTH)
-    tensor("blk.0.attn_output.weight", WIDTH, WIDTH)
-    tensor("blk.0.ffn_gate.weight", FEED_FORWARD, WIDTH)
-    tensor("blk.0.ffn_up.weight", FEED_FORWARD, WIDTH)
-    tensor("blk.0.ffn_down.weight", WIDTH, FEED_FORWARD)
+    # Scaled so that the logits differ by about one: noise, but not the same noise after every prompt. The whole of it in
+    # F32 where another path of computing it must not make a difference.
+    embedding = model.random.normal(0, WIDTH ** -0.5, (len(tokens), WIDTH))
+    writer.add_tensor("token_embd.weight", embedding.astype(numpy.float16 if kind == "attention" else numpy.float32))
+    model.same("output_norm.weight", WIDTH)
+    for layer in range(layers):
+        block = f"blk.{layer}"
+        model.same(f"{block}.attn_norm.weight", WIDTH)
+        if kind == "recurrent" or (kind == "hybrid" and layer == 0):
+            model.recurrence(block)
+        else:
+            model.attention(block)
+        if model.attends:
+            model.feed_forward(block)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
