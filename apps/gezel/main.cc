@@ -66,6 +66,7 @@ int main(int argc, char** argv) {
   env.capacity_budget_gb = variable("GEZEL_CAPACITY_BUDGET_GB");
   env.model_dirs = variable("GEZEL_MODEL_DIRS");
   env.kv_mode = variable("GEZEL_KV_MODE");
+  env.kv_verify = variable("GEZEL_KV_VERIFY");
   env.good_neighbour = variable("GEZEL_GOOD_NEIGHBOUR");
   env.neighbour_trial = variable("GEZEL_NEIGHBOUR_TRIAL");
   env.calibration = variable("GEZEL_CALIBRATION");

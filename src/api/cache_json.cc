@@ -77,6 +77,7 @@ ApiResult<CacheRequest> parse_cache_request(Op op, std::string_view body) {
   out.query.request = std::move(chat->generate);
   out.query.request->session_key =
       session_key(out.app, session.value_or(std::string_view(out.query.request->session_key)));
+  out.query.request->tenant = out.app;
   return out;
 }
 

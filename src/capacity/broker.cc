@@ -103,6 +103,11 @@ void Broker::measure(const std::string& key, Bytes observed, std::optional<Bytes
   if (granted) found->second.granted = *granted;
 }
 
+void Broker::shrink(const std::string& key, Bytes granted) {
+  const auto found = ledger_.find(key);
+  if (found != ledger_.end()) found->second = {.granted = granted, .measured_peak = 0};
+}
+
 BrokerSnapshot Broker::snapshot() const {
   BrokerSnapshot out{.rules = view(),
                      .system_ram = settings_.total_ram,

@@ -92,6 +92,8 @@ class Broker {
   // said that it allocated). Never denied: the memory is in use. A key without reservation is
   // ignored: its engine is gone.
   void measure(const std::string& key, Bytes observed, std::optional<Bytes> granted = {});
+  // The engine gave memory back and says what it holds now: what was observed before no longer counts.
+  void shrink(const std::string& key, Bytes granted);
   void release(const std::string& key) { ledger_.erase(key); }  // an unknown key is no error
 
   BrokerSnapshot snapshot() const;

@@ -237,6 +237,9 @@ int run(Environment& env, const Arguments& arguments) {
   options.service.prompt_cache.off = env.kv_mode == "none";
   if (!env.kv_mode.empty() && env.kv_mode != "none" && env.kv_mode != "auto")
     print_note(env, fmt::format("GEZEL_KV_MODE is '{}'; it may be auto or none; it is ignored", env.kv_mode));
+  options.service.prompt_cache.verify = env.kv_verify == "1";
+  if (!env.kv_verify.empty() && env.kv_verify != "0" && env.kv_verify != "1")
+    print_note(env, fmt::format("GEZEL_KV_VERIFY is '{}'; it may be 0 or 1; it is ignored", env.kv_verify));
   setup_logging(log_options(arguments));
   for (const auto& problem : prompt::problems_of(options.service.behaviors)) log_warn(problem);
   return env.serve(options);

@@ -25,6 +25,7 @@ struct Environment {
   std::string ambient_quiet_ms;     // GEZEL_AMBIENT_QUIET_MS as written, "" = unset; read by `serve` only
   std::string target_itl_ms;        // GEZEL_TARGET_ITL_MS as written, "" = unset; read by `serve` only
   std::string kv_mode;              // GEZEL_KV_MODE as written; read by `serve` only
+  std::string kv_verify;            // GEZEL_KV_VERIFY as written; read by `serve` only
   std::string model_dirs;           // GEZEL_MODEL_DIRS as written; read by `serve` only
   std::string capacity_budget_gb;   // GEZEL_CAPACITY_BUDGET_GB as written; read by `serve` only
   // GEZEL_GOOD_NEIGHBOUR and, for tests, GEZEL_NEIGHBOUR_TRIAL as written; read by `serve` only

@@ -28,6 +28,13 @@ bool same_model(const std::string& one, const std::string& other) {
   return a && b && a->engine == b->engine && a->model == b->model;
 }
 
+// Does the model get more, or does another one stay for it?
+bool is_better(const MemoryPlan& plan, const MemoryPlan& than) {
+  if (plan.decision == Decision::no || than.decision == Decision::no) return plan.decision != Decision::no;
+  if (plan.evicts.size() != than.evicts.size()) return plan.evicts.size() < than.evicts.size();
+  return plan.slots * plan.context > than.slots * than.context;
+}
+
 }  // namespace
 
 bool serialize_loads(bool macos, std::string_view setting) {
@@ -53,6 +60,24 @@ void Seat::loaded(Bytes granted) {
 
 void Seat::observed(Bytes bytes) {
   if (const auto admission = admission_.lock()) admission->broker_.measure(key_, bytes);
+}
+
+void Seat::trimmed(Bytes cache) {
+  const auto admission = admission_.lock();
+  if (!admission) return;
+  const auto found = admission->residents_.find(key_);
+  if (found == admission->residents_.end()) return;
+  auto& resident = found->second;
+  resident.trimming = false;
+  const Bytes before = resident.bytes.cache;
+  resident.untrimmable = cache >= before;
+  if (!resident.untrimmable) {
+    const auto entry = admission->broker_.ledger().find(key_);
+    const Bytes granted = entry == admission->broker_.ledger().end() ? 0 : entry->second.granted;
+    resident.bytes.cache = cache;
+    admission->broker_.shrink(key_, granted - std::min(granted, before - cache));
+  }
+  admission->changed();
 }
 
 Admission::Admission(Parts parts)
@@ -267,6 +292,10 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
     return Turn::wait;
   }
   if (is_spare(entry) && (plan->decision != Decision::fits || !plan->evicts.empty())) return Turn::denied;
+  if (trim_caches(request, state, *plan)) {
+    reason = "waiting for memory of computed prompts";
+    return Turn::wait;
+  }
   if (plan->decision != Decision::no && plan->evicts.empty()) {
     const Bytes bytes = plan->reservation();
     if (plan->unchecked) {
@@ -305,6 +334,42 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
                          make_way(entry, found->second) ? "be unloaded" : "finish");
   }
   return Turn::wait;
+}
+
+Holder::Cache Admission::cache_of(const Resident& resident) {
+  const bool has = resident.loaded && !resident.stopping && !resident.untrimmable && resident.holder.cache &&
+                   resident.holder.trim;
+  return has ? resident.holder.cache() : Holder::Cache{};
+}
+
+// Computed prompts go before models and windows do (spec 40 section 11.9.5). Half of every cache is asked for
+// as long as the plan would be a better one without them; this is called again when one was given. True:
+// something is on its way.
+bool Admission::trim_caches(const Request& request, MachineState state, const MemoryPlan& plan) {
+  if (plan.decision == Decision::fits) return false;
+  Bytes reserved = 0, held = 0;
+  std::vector<Resident*> givers;
+  for (auto& [key, resident] : residents_) {
+    const auto cache = key == request.holder.key ? Holder::Cache{} : cache_of(resident);
+    if (cache.reserved == 0) continue;
+    givers.push_back(&resident);
+    reserved += cache.reserved;
+    held += std::min(cache.held, cache.reserved);
+    for (auto& other : state.residents) {
+      if (other.key == key) other.bytes -= std::min(other.bytes, cache.reserved);
+    }
+  }
+  state.committed_other -= std::min(state.committed_other, reserved);
+  state.broker.committed -= std::min(state.broker.committed, reserved);
+  if (state.free_ram) *state.free_ram += held;
+  if (givers.empty() || !is_better(request.plan(state), plan)) return false;
+  for (Resident* giver : givers) {
+    if (std::exchange(giver->trimming, true)) continue;
+    log_info("a cache of computed prompts is made smaller for another model",
+             {{"model", giver->holder.name}, {"for", request.holder.name}});
+    giver->holder.trim();
+  }
+  return true;
 }
 
 // The engines as if none were busy, those first that are easiest to have: who was asked already stays the

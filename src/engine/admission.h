@@ -5,8 +5,10 @@
 // Every load asks here first and nothing is loaded without a seat. First is who has waited for a minute, then
 // the most urgent lane, then the oldest. The first in the queue gets room in this order: what is free; idle
 // engines, stopped for it; a busy engine that has had its time, which then takes no new work, finishes what
-// it has and stops. Running answers are never ended for another model, and an engine with more urgent work
-// makes no way before the other has waited for a minute. Everything happens on the event loop.
+// it has and stops. Before any of them stops, or the load gets less than it could have, caches of computed
+// prompts are made smaller where that helps. Running answers are never ended for another model, and an engine
+// with more urgent work makes no way before the other has waited for a minute. Everything happens on the
+// event loop.
 #pragma once
 #include <boost/asio/awaitable.hpp>
 #include <functional>
@@ -53,6 +55,13 @@ struct Holder {
   // True: what comes from now on waits until the engine has made way. False: it goes on.
   std::function<void(bool)> give_way;
   std::function<void()> unload;  // begins; the seat is given back when the process is gone
+  // Its cache of computed prompts, which it can do without: what is reserved for it, and what it is known to
+  // hold of that. Unset, as trim: it has none.
+  struct Cache {
+    Bytes reserved = 0, held = 0;
+  };
+  std::function<Cache()> cache;
+  std::function<void()> trim;  // begins to give half of it back; Seat::trimmed() when that is done
 };
 
 // Is one model loaded after the other (spec 30 section 9.2)? On macOS, where two loads at once have brought
@@ -73,6 +82,8 @@ class Seat {
   void loaded(Bytes granted);
   // What the process was seen to hold.
   void observed(Bytes bytes);
+  // Its cache gave memory back and keeps so much. As much as before: it has nothing to give.
+  void trimmed(Bytes cache);
   const std::string& key() const { return key_; }
 
  private:
@@ -163,6 +174,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
     Holder holder;
     MonotonicTime admitted_at{}, loaded_at{};
     bool loaded = false, gives_way = false, stopping = false;
+    bool trimming = false;  // its cache is being made smaller
+    bool untrimmable = false;
     capacity::PlanBytes bytes;
     Bytes untouched = 0;  // granted to a load that has not finished
   };
@@ -189,6 +202,8 @@ class Admission : public std::enable_shared_from_this<Admission> {
   bool loads() const;
   std::vector<capacity::Resident> without_work(std::vector<capacity::Resident> residents) const;
   bool make_way(const Entry& entry, Resident& resident);
+  static Holder::Cache cache_of(const Resident& resident);
+  bool trim_caches(const Request& request, capacity::MachineState state, const capacity::MemoryPlan& plan);
   Turn try_front(Entry& entry, std::optional<capacity::MemoryPlan>& plan, std::string& reason);
   bool may_be_asked(const Resident& resident, const Entry& entry) const;
   void wake_at(MonotonicTime when);

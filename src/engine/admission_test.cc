@@ -35,6 +35,8 @@ struct Paper {
   std::optional<MonotonicTime> since;
   int replica = 0;
   bool spare = false;
+  Bytes cache = 0;  // of computed prompts
+  int trims = 0;
 };
 
 class AdmissionTest : public testing::Test {
@@ -73,6 +75,7 @@ class AdmissionTest : public testing::Test {
     out.slots = 1;
     out.context = 1024;
     out.bytes.weights = paper.bytes;
+    out.bytes.cache = paper.cache;
     const Bytes missing = capacity::shortfall(state.broker, state.committed_other, paper.bytes);
     if (missing == 0 || paper.says_it_fits) {
       out.decision = capacity::Decision::fits;
@@ -99,7 +102,9 @@ class AdmissionTest : public testing::Test {
                   .hits_last_minute = [&] { return paper.hits; },
                   .idle_ms = [&] { return paper.idle_ms; },
                   .give_way = [&](bool on) { paper.gives_way = on; },
-                  .unload = [&] { ++paper.unloads; }};
+                  .unload = [&] { ++paper.unloads; },
+                  .cache = [&] { return Holder::Cache{.reserved = paper.cache, .held = paper.cache}; },
+                  .trim = [&] { ++paper.trims; }};
     asio::co_spawn(
         io,
         [this, &paper, holder]() mutable -> asio::awaitable<void> {
@@ -123,7 +128,12 @@ class AdmissionTest : public testing::Test {
   void load(Paper& paper) {
     ask(paper);
     ASSERT_TRUE(paper.seat) << paper.name;
-    paper.seat->loaded(paper.bytes);
+    paper.seat->loaded(paper.bytes + paper.cache);
+    run();
+  }
+  void trimmed(Paper& paper, Bytes cache) {
+    paper.cache = cache;
+    paper.seat->trimmed(cache);
     run();
   }
 
@@ -157,6 +167,67 @@ TEST_F(AdmissionTest, AnIdleEngineIsStoppedAndItsExitAwaited) {
   EXPECT_FALSE(b.outcome) << "the memory is given back when the process is gone, not before";
   a.seat.reset();
   run();
+  EXPECT_TRUE(b.seat);
+}
+
+// --- caches of computed prompts, spec 40 section 11.9.5
+
+TEST_F(AdmissionTest, CachesAreMadeSmallerBeforeAnybodyIsStopped) {
+  Paper a{"a", 4 * kGiB}, b{"b", 4 * kGiB};
+  a.cache = 5 * kGiB;
+  load(a);
+  ask(b);
+  EXPECT_THAT(b.notices, ElementsAre("waiting for memory of computed prompts"));
+  EXPECT_EQ(a.trims, 1);
+  admission->changed();
+  run();
+  EXPECT_EQ(a.trims, 1) << "it is on its way";
+  trimmed(a, 5 * kGiB / 2);
+  EXPECT_FALSE(b.seat);
+  EXPECT_EQ(a.trims, 2) << "half was not enough";
+  trimmed(a, 5 * kGiB / 4);
+  EXPECT_TRUE(b.seat);
+  EXPECT_EQ(a.unloads, 0);
+  EXPECT_EQ(admission->broker().view().committed, 4 * kGiB + 5 * kGiB / 4 + 4 * kGiB);
+  EXPECT_EQ(admission->reservations().front().bytes.cache, 5 * kGiB / 4);
+}
+
+TEST_F(AdmissionTest, AnEngineIsStoppedWhenItsCacheHasNothingLeftToGive) {
+  Paper a{"a", 4 * kGiB}, b{"b", 4 * kGiB};
+  a.cache = 5 * kGiB;
+  load(a);
+  ask(b);
+  trimmed(a, 5 * kGiB);
+  EXPECT_EQ(a.trims, 1);
+  EXPECT_EQ(a.unloads, 1);
+}
+
+TEST_F(AdmissionTest, NoCacheIsMadeSmallerWhereThatDoesNotHelp) {
+  Paper a{"a", 8 * kGiB}, b{"b", 8 * kGiB};
+  a.cache = kGiB;
+  load(a);
+  ask(b);
+  EXPECT_EQ(a.trims, 0);
+  EXPECT_EQ(a.unloads, 1);
+}
+
+TEST_F(AdmissionTest, ABusyEnginesCacheIsMadeSmallerWhileItWorks) {
+  Paper a{"a", 4 * kGiB, true}, b{"b", 4 * kGiB};
+  a.cache = 4 * kGiB;
+  load(a);
+  ask(b);
+  trimmed(a, 2 * kGiB);
+  EXPECT_TRUE(b.seat);
+  EXPECT_FALSE(a.gives_way);
+}
+
+TEST_F(AdmissionTest, WhatAnEngineWasSeenToHoldBeforeItGaveMemoryBackNoLongerCounts) {
+  Paper a{"a", 4 * kGiB}, b{"b", 4 * kGiB};
+  a.cache = 5 * kGiB;
+  load(a);
+  a.seat->observed(9 * kGiB);
+  ask(b);
+  trimmed(a, 2 * kGiB);
   EXPECT_TRUE(b.seat);
 }
 

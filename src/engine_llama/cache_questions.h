@@ -19,6 +19,7 @@ namespace gezel::engine_llama {
 
 inline constexpr std::size_t kMostCacheQuestions = 64;  // of one worker at a time
 inline constexpr Millis kCacheTime{120'000};            // for an answer; a disk may be slow
+inline constexpr Millis kTrimTime{10'000};              // for memory that another model waits for
 inline constexpr Millis kWarmTime{28'800'000};          // for one that computes a prompt: a whole turn
 
 class CacheQuestions {

@@ -73,15 +73,26 @@ TEST_F(Cache, AnswersReachWhoeverAsked) {
 
 TEST_F(Cache, RefusalsKeepTheirCode) {
   make_ready(1);
-  for (const auto& [code, status] :
-       {std::pair("cache-pin-limit", 409), std::pair("cache-node-unknown", 404),
-        std::pair("context-overflow", 400), std::pair("engine-internal", 500)}) {
+  for (const auto& [code, status] : {std::pair("cache-pin-limit", 409), std::pair("cache-node-unknown", 404),
+                                     std::pair("context-overflow", 400), std::pair("engine-internal", 500)}) {
     const auto answer = ask_cache(query(Op::pin));
     reply({.id = questions().at(0).id, .code = code, .message = "no"});
     ASSERT_TRUE(*answer) << code;
     EXPECT_EQ((*answer)->error().error.code, code);
     EXPECT_EQ((*answer)->error().http_hint, status);
     EXPECT_EQ((*answer)->error().error.message, "no");
+  }
+}
+
+TEST_F(Cache, AWorkerHearsOfTenantsOnlyWhereTheyShareNothing) {
+  for (const bool apart : {false, true}) {
+    options.prompt_cache.per_tenant = apart;
+    make_ready(1);
+    auto warm = query(Op::warm);
+    warm.request.emplace().tenant = "app";
+    const auto answer = ask_cache(warm);
+    EXPECT_EQ(questions().at(0).request->tenant, apart ? "app" : "");
+    stop();
   }
 }
 

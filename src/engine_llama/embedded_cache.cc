@@ -1,12 +1,27 @@
 // Questions about the worker's prefix cache on their way to it and back.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "base/log.h"
 #include "engine_llama/embedded_core.h"
 
 namespace gezel::engine_llama {
 
 using engine::EngineResult;
 using engine::make_error;
+
+namespace {
+
+struct Forget {  // also when the coroutine is destroyed
+  CacheQuestions& questions;
+  std::uint64_t id;
+  ~Forget() { questions.forget(id); }
+};
+
+}  // namespace
 
 asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery query) {
   const auto self = shared_from_this();
@@ -21,12 +36,9 @@ asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery
     co_return std::unexpected(make_error(
         "engine-busy", fmt::format("{} questions about this model's cache wait already, which is the limit.",
                                    kMostCacheQuestions)));
-  struct Forget {  // also when the coroutine is destroyed
-    CacheQuestions& questions;
-    std::uint64_t id;
-    ~Forget() { questions.forget(id); }
-  } const forget{cache_questions_, *id};
+  const Forget forget{cache_questions_, *id};
   const bool computes = query.op == engine::CacheQuery::Op::warm;
+  if (query.request && !options_.prompt_cache.per_tenant) query.request->tenant.clear();
   if (query.op == engine::CacheQuery::Op::drop) turns_.forget(query.session);
   auto frame = protocol::encode(to_protocol(*id, std::move(query)));
   if (auto fits = protocol::check_frame_size(frame); !fits)
@@ -38,6 +50,40 @@ asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery
                                               parts_.clock.now() + (computes ? kWarmTime : kCacheTime));
   if (computes) mark_used();
   co_return reply;
+}
+
+// --- memory that another model needs
+
+engine::Holder::Cache Core::cache_memory() const {
+  if (state_ != engine::State::ready || load_.cache.off) return {};
+  return {.reserved = load_.cache.host_bytes, .held = stats_ ? stats_->cache.host_bytes : 0};
+}
+
+void Core::trim_cache() {
+  asio::co_spawn(parts_.loop, ask_to_trim(), asio::detached);
+}
+
+// Whatever comes of it is told to the ledger: somebody waits for it.
+asio::awaitable<void> Core::ask_to_trim() {
+  const auto self = shared_from_this();
+  const auto generation = generation_;
+  const Bytes before = load_.cache.host_bytes;
+  Bytes keeps = before;
+  if (const auto id = cache_questions_.begin(); id && launch_) {
+    const Forget forget{cache_questions_, *id};
+    protocol::CacheQuery order;
+    order.id = *id;
+    order.op = "trim";
+    launch_->send(protocol::encode(order));
+    const auto reply = co_await cache_questions_.wait(*id, *parts_.timers, parts_.clock.now() + kTrimTime);
+    if (reply && reply->count >= 0) keeps = std::min(before, static_cast<Bytes>(reply->count));
+  }
+  if (generation != generation_ || !seat_) co_return;
+  load_.cache.host_bytes = keeps;
+  log_info("a model's cache of computed prompts gave memory back",
+           {{"model", model_id_}, {"had", format_bytes(before)}, {"keeps", format_bytes(keeps)}});
+  seat_->trimmed(keeps);
+  if (keeps < before) ask_for_stats();
 }
 
 void Core::note_answer(const std::string& session, const engine::Usage& usage) {

@@ -143,6 +143,7 @@ engine::Status Core::status() const {
 engine::EngineResult<std::shared_ptr<Run>> Core::submit(prompt::GenerateRequest request) {
   if (disposed_) return std::unexpected(make_error("engine-evicted", "The model was unloaded. Ask again."));
   look_for_reload();
+  if (!options_.prompt_cache.per_tenant) request.tenant.clear();
   auto run = desk_.submit(std::move(request));
   settle_reload();
   if (run) {

@@ -178,6 +178,10 @@ class Core : public std::enable_shared_from_this<Core> {
   int hits_last_minute() const;
   void apply_manners();
   void order_cache(std::string op);
+  // For other models: embedded_cache.cc.
+  engine::Holder::Cache cache_memory() const;
+  void trim_cache();
+  boost::asio::awaitable<void> ask_to_trim();
   bool uses_gpu() const { return parts_.gpu && options_.backend != engine::Backend::cpu; }
   asio::awaitable<engine::EngineResult<>> pass_gpu_gate(std::shared_ptr<Start> start);
   void on_idle_deadline();

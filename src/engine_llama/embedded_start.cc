@@ -226,7 +226,9 @@ engine::Holder Core::holder() {
         core.desk_.hold(on || core.reload_holds_);
         core.settle_reload();
       }),
-      .unload = with([](Core& core) { core.stop_launch(StopReason::evict); })};
+      .unload = with([](Core& core) { core.stop_launch(StopReason::evict); }),
+      .cache = with([](Core& core) { return core.cache_memory(); }),
+      .trim = with([](Core& core) { core.trim_cache(); })};
 }
 
 // Blocking work and a worker of its own, but nothing of the engine's state: also for plans of a model that is
@@ -440,6 +442,7 @@ protocol::Load Core::make_load(const ModelFacts& facts, const LaunchPlan& plan) 
   load.named_tunings = plan.profile.named;
   load.tuning_profile = plan.profile.tuning_profile;
   load.cache.off = options_.prompt_cache.off;
+  load.cache.verify = options_.prompt_cache.verify;
   load.cache.host_bytes = plan.cache_bytes;
   load.cache.disk = options_.prompt_cache.disk.value_or(true);
   load.cache.disk_bytes = options_.prompt_cache.disk_all.value_or(kDiskCacheBytes);

@@ -286,6 +286,7 @@ asio::awaitable<void> answer(Call& call, api::ChatRequest request, std::string_v
   const std::uint64_t body_bytes = call.request.body.size();
   call.request.body = {};  // up to 64 MiB that the generation does not need
   request.caller = call.caller.app_id;
+  request.generate.tenant = call.caller.app_id;
   request.generate.session_key =
       api::affinity_key(call.request.headers, request.generate.session_key, call.caller.app_id);
 

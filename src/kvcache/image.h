@@ -17,6 +17,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -160,9 +161,21 @@ Result<Buffer> compose_checkpoint(const ImageLayout& layout, ImageTarget target,
                                   const Checkpoint& checkpoint);
 
 // V row by row, whatever the context's own order is: how the disk keeps it, so that flash attention on or off
-// reads the same records.
+// reads the same records. In place, but for one layer of V at a time.
 RowLayout row_major(RowLayout layout);
-Rows to_row_major(const RowLayout& layout, const Rows& rows);
-Rows from_row_major(const RowLayout& layout, const Rows& rows);
+Rows to_row_major(const RowLayout& layout, Rows rows);
+Rows from_row_major(const RowLayout& layout, Rows rows);
+
+// Tokens [from, to) of `bytes`, which are Rows of `tokens`.
+struct RowRange {
+  std::span<const std::byte> bytes;
+  std::uint32_t tokens = 0, from = 0, to = 0;
+};
+// Hands the bytes of to_row_major() of these tokens to `visit`, in order and without a copy of them: only one
+// layer of V is copied at a time, where it is transposed.
+void visit_row_major(const RowLayout& layout, const RowRange& rows,
+                     const std::function<void(std::span<const std::byte>)>& visit);
+// What that and the two above take beside the rows.
+Bytes row_major_scratch(const RowLayout& layout, std::uint64_t tokens);
 
 }  // namespace gezel::kvcache

@@ -109,29 +109,39 @@ Result<RowPiece> window_piece(const ImageLayout& layout, const Checkpoint& check
   return RowPiece{checkpoint.bytes, checkpoint.window_tokens, 0, checkpoint.window_tokens};
 }
 
-// The layers of one V array between the two orders; `to_rows`: from runs of elements to rows.
-Rows transpose(const RowLayout& layout, const Rows& rows, bool to_rows) {
-  if (!layout.values_transposed || rows.bytes.size() != rows.tokens * layout.token_bytes()) return rows;
-  Rows result{.tokens = rows.tokens};
-  result.bytes.resize(rows.bytes.size());
-  const std::size_t tokens = rows.tokens;
-  std::size_t base = 4 + layout.extension_bytes;
-  for (const LayerLayout& layer : layout.keys) base += layer.row_bytes;
-  std::memcpy(result.bytes.data(), rows.bytes.data(), base * tokens);
-  for (const LayerLayout& layer : layout.values) {
-    const std::byte* in = rows.bytes.data() + base * tokens;
-    std::byte* out = result.bytes.data() + base * tokens;
-    const std::size_t size = layer.element_bytes;
-    for (std::size_t element = 0; element < layer.elements; ++element) {
-      for (std::size_t token = 0; token < tokens; ++token) {
-        const std::size_t run = (element * tokens + token) * size,
-                          row = (token * layer.elements + element) * size;
-        std::memcpy(out + (to_rows ? row : run), in + (to_rows ? run : row), size);
-      }
+// One V array between the two orders; `to_rows`: from runs of elements to rows. Of the runs only the tokens
+// [from, to) are used.
+void transpose_layer(const LayerLayout& layer, const std::byte* in, std::byte* out, const RowRange& rows,
+                     bool to_rows) {
+  const std::size_t size = layer.element_bytes, count = rows.to - rows.from;
+  for (std::size_t element = 0; element < layer.elements; ++element) {
+    for (std::size_t token = 0; token < count; ++token) {
+      const std::size_t run = (element * rows.tokens + rows.from + token) * size,
+                        row = (token * layer.elements + element) * size;
+      std::memcpy(out + (to_rows ? row : run), in + (to_rows ? run : row), size);
     }
+  }
+}
+
+// Bytes per token that stand before the V arrays.
+std::size_t bytes_before_values(const RowLayout& layout) {
+  std::size_t base = sizeof(std::int32_t) + layout.extension_bytes;
+  for (const LayerLayout& layer : layout.keys) base += layer.row_bytes;
+  return base;
+}
+
+Rows transpose(const RowLayout& layout, Rows rows, bool to_rows) {
+  if (!layout.values_transposed || rows.bytes.size() != rows.tokens * layout.token_bytes()) return rows;
+  const RowRange all{.bytes = rows.bytes, .tokens = rows.tokens, .from = 0, .to = rows.tokens};
+  std::size_t base = bytes_before_values(layout);
+  Buffer scratch;
+  for (const LayerLayout& layer : layout.values) {
+    std::byte* const at = rows.bytes.data() + base * rows.tokens;
+    scratch.assign(at, at + layer.row_bytes * rows.tokens);
+    transpose_layer(layer, scratch.data(), at, all, to_rows);
     base += layer.row_bytes;
   }
-  return result;
+  return rows;
 }
 
 }  // namespace
@@ -250,11 +260,42 @@ RowLayout row_major(RowLayout layout) {
   return layout;
 }
 
-Rows to_row_major(const RowLayout& layout, const Rows& rows) {
-  return transpose(layout, rows, true);
+Rows to_row_major(const RowLayout& layout, Rows rows) {
+  return transpose(layout, std::move(rows), true);
 }
-Rows from_row_major(const RowLayout& layout, const Rows& rows) {
-  return transpose(layout, rows, false);
+Rows from_row_major(const RowLayout& layout, Rows rows) {
+  return transpose(layout, std::move(rows), false);
+}
+
+void visit_row_major(const RowLayout& layout, const RowRange& rows,
+                     const std::function<void(ByteSpan)>& visit) {
+  const std::size_t count = rows.to - rows.from;
+  std::size_t base = 0;
+  const auto pass = [&](std::size_t size) {
+    if (size > 0) visit(rows.bytes.subspan(base * rows.tokens + rows.from * size, count * size));
+    base += size;
+  };
+  pass(sizeof(std::int32_t));
+  pass(layout.extension_bytes);
+  for (const LayerLayout& layer : layout.keys) pass(layer.row_bytes);
+  Buffer scratch;
+  for (const LayerLayout& layer : layout.values) {
+    if (!layout.values_transposed) {
+      pass(layer.row_bytes);
+      continue;
+    }
+    scratch.resize(count * layer.row_bytes);
+    transpose_layer(layer, rows.bytes.data() + base * rows.tokens, scratch.data(), rows, true);
+    visit(scratch);
+    base += layer.row_bytes;
+  }
+}
+
+Bytes row_major_scratch(const RowLayout& layout, std::uint64_t tokens) {
+  if (!layout.values_transposed) return 0;
+  Bytes most = 0;
+  for (const LayerLayout& layer : layout.values) most = std::max<Bytes>(most, layer.row_bytes * tokens);
+  return most;
 }
 
 }  // namespace gezel::kvcache

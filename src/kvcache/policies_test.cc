@@ -115,6 +115,22 @@ TEST(SlotChoice, TheSamePromptAgainIsAContinuation) {
   EXPECT_EQ(choice.keep, 499U);
 }
 
+TEST(SlotChoice, MostOfAPromptThatCannotBeMovedIsUsedWhereItIs) {
+  // Asked again after a long answer, with an empty slot beside it.
+  const std::vector<SlotState> slots = {{.held = 1300, .keep = 500}, {}};
+  const SlotChoice again = choose_slot(slots, 500, 0, kNow);
+  EXPECT_EQ(again.kind, SlotChoice::Kind::continues);
+  EXPECT_EQ(again.slot, 0);
+  EXPECT_EQ(again.keep, 499U);
+  EXPECT_EQ(choose_slot(slots, 500, 500, kNow).slot, 1) << "what can be moved leaves the other its rows";
+  EXPECT_EQ(choose_slot(slots, 700, 0, kNow).slot, 1) << "a conversation of its own";
+}
+
+TEST(SlotChoice, OfSeveralSlotsWithMostOfAPromptTheOneWithMoreIsUsed) {
+  const std::vector<SlotState> slots = {{.held = 900, .keep = 450}, {.held = 900, .keep = 480}};
+  EXPECT_EQ(choose_slot(slots, 500, 0, kNow).slot, 1);
+}
+
 TEST(SlotChoice, RecyclesTheLeastRecentlyUsed) {
   const std::vector<SlotState> slots = {
       {.held = 10, .last_used = 5}, {.held = 10, .last_used = 3}, {.live = true}};

@@ -18,6 +18,13 @@ class HostBudget {
     now_ = std::min(whole_, std::max(now_ / 2, 256 * kMiB));
     restored_at_ = now + std::chrono::minutes(10);
   }
+  Bytes whole() const { return whole_; }
+  Bytes now() const { return now_; }  // as of the last call of bytes() or another change
+  // For good.
+  void shrink(Bytes whole) {
+    whole_ = std::min(whole_, whole);
+    now_ = std::min(now_, whole_);
+  }
   Bytes bytes(MonotonicTime now) {
     if (now >= restored_at_) now_ = whole_;
     return now_;

@@ -16,6 +16,8 @@ constexpr std::array<char, 4> kMagic{'G', 'K', 'V', 'S'};
 constexpr std::uint16_t kVersion = 1;
 constexpr std::uint16_t kPartialState = 1, kSparse = 2, kWideKeys = 4;  // flags
 constexpr std::size_t kCrcAt = 12;
+constexpr std::size_t kPinnedAt =
+    16 + 3 * sizeof(Digest) + 2;  // behind the digests, the tags' number and `shared`
 constexpr std::uint64_t kAlignment = 64;
 constexpr std::size_t kPartEntryBytes = 28;
 constexpr std::size_t kCheckpointHeader = 8;  // u8 kind, 3 × 0, u32 tokens of the window
@@ -33,11 +35,43 @@ bool fits(const ImageLayout& layout, const Checkpoint& window) {
          window.bytes.size() == window.window_tokens * layout.window->token_bytes();
 }
 
-std::vector<std::byte> encode_header(const RecordHeader& header, bool checkpoint) {
+std::array<std::byte, 16> canonical(XXH128_hash_t hash) {
+  XXH128_canonical_t bytes;
+  XXH128_canonicalFromHash(&bytes, hash);
+  std::array<std::byte, 16> result;
+  std::memcpy(result.data(), bytes.digest, result.size());
+  return result;
+}
+
+// The bytes of one part on their way into the file, and their checksum.
+class PartWriter {
+ public:
+  PartWriter(std::uint64_t at, const RecordSink& sink) : at_(at), sink_(sink) {
+    XXH3_INITSTATE(&state_);
+    XXH3_128bits_reset(&state_);
+  }
+  void write(ByteSpan bytes) {
+    if (!result_) return;
+    XXH3_128bits_update(&state_, bytes.data(), bytes.size());
+    result_ = sink_(at_, bytes);
+    at_ += bytes.size();
+  }
+  const Result<>& result() const { return result_; }
+  std::array<std::byte, 16> checksum() const { return canonical(XXH3_128bits_digest(&state_)); }
+
+ private:
+  std::uint64_t at_;
+  const RecordSink& sink_;
+  XXH3_state_t state_;
+  Result<> result_;
+};
+
+std::vector<std::byte> encode_header(const RecordHeader& header) {
   std::vector<std::byte> bytes;
   ByteWriter out(bytes);
   const bool wide = std::any_of(header.keys.begin(), header.keys.end(), is_media);
-  const auto flags = static_cast<std::uint16_t>((checkpoint ? kPartialState : 0) | (wide ? kWideKeys : 0));
+  const auto flags =
+      static_cast<std::uint16_t>((header.has_checkpoint() ? kPartialState : 0) | (wide ? kWideKeys : 0));
   out.write(kMagic);
   out.write(kVersion);
   out.write(flags);
@@ -87,11 +121,7 @@ std::uint32_t crc32c(ByteSpan bytes) {
 }
 
 std::array<std::byte, 16> xxh3_128(ByteSpan bytes) {
-  XXH128_canonical_t canonical;
-  XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
-  std::array<std::byte, 16> result;
-  std::memcpy(result.data(), canonical.digest, result.size());
-  return result;
+  return canonical(XXH3_128bits(bytes.data(), bytes.size()));
 }
 
 std::uint64_t RecordHeader::offset(std::size_t part) const {
@@ -104,46 +134,37 @@ std::uint64_t RecordHeader::file_bytes() const {
   return parts.empty() ? header_bytes : offset(parts.size() - 1) + parts.back().bytes;
 }
 
-Result<EncodedRecord> encode_record(RecordHeader header, const ImageLayout& image_layout,
-                                    std::span<const Piece> rows, const Checkpoint* checkpoint) {
-  const RowLayout& layout = image_layout.rows;
-  EncodedRecord record;
+Result<EncodedRecord> encode_record(RecordHeader header, const ImageLayout& layout,
+                                    std::span<const Piece> rows,
+                                    std::shared_ptr<const Checkpoint> checkpoint) {
   header.parts.clear();
   std::uint64_t tokens = 0;
   for (const Piece& piece : rows) {
     if (!piece.part || piece.from >= piece.to || piece.to > piece.part->tokens ||
-        piece.part->bytes.size() != piece.part->tokens * layout.token_bytes())
+        piece.part->bytes.size() != piece.part->tokens * layout.rows.token_bytes())
       return invalid("a piece lies outside its part, or the part has another layout");
-    Part part = slice(layout, piece);
-    if (layout.values_transposed) part = std::make_shared<const Rows>(to_row_major(layout, *part));
-    header.parts.push_back({part->tokens, part->bytes.size(), xxh3_128(part->bytes)});
-    record.parts.push_back(std::move(part));
+    header.parts.push_back(
+        {.tokens = piece.tokens(), .bytes = piece.tokens() * layout.rows.token_bytes(), .checksum = {}});
     tokens += piece.tokens();
   }
   if (header.end <= header.start || header.keys.size() != header.end - header.start ||
       (keeps_rows(header.mode) ? tokens != header.keys.size() : tokens != 0))
     return invalid("its rows, keys and range have different lengths");
   if (header.tags.size() > kMaxTags) return invalid("it has more than 8 tags");
-  if (rows.empty() && checkpoint == nullptr) return invalid("it holds nothing");
-  if (checkpoint != nullptr) {
-    const bool window = checkpoint->kind == Checkpoint::Kind::window;
-    if (window && !fits(image_layout, *checkpoint)) return invalid("its window has another layout");
-    record.checkpoint.reserve(kCheckpointHeader + checkpoint->bytes.size());
-    ByteWriter out(record.checkpoint);
-    out.write(static_cast<std::uint32_t>(checkpoint->kind));
-    out.write(checkpoint->window_tokens);
-    if (window && image_layout.window->values_transposed) {
-      out.append(to_row_major(*image_layout.window, {checkpoint->window_tokens, checkpoint->bytes}).bytes);
-    } else {
-      out.append(checkpoint->bytes);
-    }
-    header.parts.push_back({0, record.checkpoint.size(), xxh3_128(record.checkpoint)});
+  if (rows.empty() && !checkpoint) return invalid("it holds nothing");
+  if (checkpoint) {
+    if (checkpoint->kind == Checkpoint::Kind::window && !fits(layout, *checkpoint))
+      return invalid("its window has another layout");
+    header.parts.push_back(
+        {.tokens = 0, .bytes = kCheckpointHeader + checkpoint->bytes.size(), .checksum = {}});
   }
-  record.header_bytes = encode_header(header, checkpoint != nullptr);
-  if (record.header_bytes.size() > kMaxRecordHeader) return invalid("its header is larger than 64 MiB");
-  header.header_bytes = static_cast<std::uint32_t>(record.header_bytes.size());
-  record.header = std::move(header);
-  return record;
+  const std::size_t size = encode_header(header).size();
+  if (size > kMaxRecordHeader) return invalid("its header is larger than 64 MiB");
+  header.header_bytes = static_cast<std::uint32_t>(size);
+  return EncodedRecord{.header = std::move(header),
+                       .layout = layout,
+                       .rows = {rows.begin(), rows.end()},
+                       .checkpoint = std::move(checkpoint)};
 }
 
 RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprint, Mode mode) {
@@ -160,7 +181,7 @@ RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprin
   header.own = prefix_hash(node->domain, path);
   header.tags = node->tags;
   header.shared = node->shared;
-  header.pinned = node->pins > 0;
+  header.pinned = tree.pinned_here(id);
   header.cls = node->cls;
   header.position_end = static_cast<std::int32_t>(node->end);
   if (!node->rows.empty()) {
@@ -178,18 +199,41 @@ DiskRef disk_ref(const EncodedRecord& record) {
                                                  .checkpoint = record.header.has_checkpoint()});
 }
 
-Result<> write_record(const EncodedRecord& record, const std::function<Result<>(ByteSpan)>& sink) {
-  constexpr std::array<std::byte, kAlignment> kPadding{};
-  GEZEL_CHECK(sink(record.header_bytes));
-  std::uint64_t at = record.header_bytes.size();
-  for (std::size_t i = 0; i < record.header.parts.size(); ++i) {
-    const std::uint64_t from = record.header.offset(i);
-    if (from > at) GEZEL_CHECK(sink(ByteSpan(kPadding).first(static_cast<std::size_t>(from - at))));
-    const ByteSpan payload = i < record.parts.size() ? ByteSpan(record.parts[i]->bytes) : record.checkpoint;
-    GEZEL_CHECK(sink(payload));
-    at = from + payload.size();
+Result<> write_record(EncodedRecord& record, const RecordSink& sink) {
+  RecordHeader& header = record.header;
+  for (std::size_t i = 0; i < header.parts.size(); ++i) {
+    PartWriter out(header.offset(i), sink);
+    const auto pass = [&](ByteSpan bytes) { out.write(bytes); };
+    if (i < record.rows.size()) {
+      const Piece& piece = record.rows[i];
+      visit_row_major(record.layout.rows, {piece.part->bytes, piece.part->tokens, piece.from, piece.to},
+                      pass);
+    } else {
+      const Checkpoint& checkpoint = *record.checkpoint;
+      const std::array<std::uint32_t, 2> kind{static_cast<std::uint32_t>(checkpoint.kind),
+                                              checkpoint.window_tokens};
+      pass(std::as_bytes(std::span(kind)));
+      if (checkpoint.kind == Checkpoint::Kind::window) {
+        visit_row_major(*record.layout.window,
+                        {checkpoint.bytes, checkpoint.window_tokens, 0, checkpoint.window_tokens}, pass);
+      } else {
+        pass(checkpoint.bytes);
+      }
+    }
+    GEZEL_CHECK(out.result());
+    header.parts[i].checksum = out.checksum();
   }
-  return {};
+  return sink(0, encode_header(header));
+}
+
+Result<PinChange> change_pin(ByteSpan header, bool pinned) {
+  GEZEL_CHECK(parse_record_header(header));
+  std::vector<std::byte> changed(header.begin(), header.end());
+  changed[kPinnedAt] = std::byte{pinned};
+  std::fill_n(changed.begin() + kCrcAt, sizeof(std::uint32_t), std::byte{0});
+  const std::uint32_t crc = crc32c(changed);
+  std::memcpy(changed.data() + kCrcAt, &crc, sizeof(crc));
+  return PinChange{.offset = kCrcAt, .bytes = {changed.begin() + kCrcAt, changed.begin() + kPinnedAt + 1}};
 }
 
 Result<std::uint32_t> record_header_bytes(ByteSpan start) {
@@ -276,11 +320,10 @@ Result<Part> decode_part(const RecordHeader& header, std::size_t index, const Ro
     return invalid("a part does not have the size of this context's rows");
   if (xxh3_128(bytes) != part.checksum) return invalid("a part's checksum is wrong");
   Rows rows{.tokens = part.tokens, .bytes = std::move(bytes)};
-  if (layout.values_transposed) rows = from_row_major(layout, rows);
-  return std::make_shared<const Rows>(std::move(rows));
+  return std::make_shared<const Rows>(from_row_major(layout, std::move(rows)));
 }
 
-Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayout& layout, ByteSpan bytes) {
+Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayout& layout, Buffer bytes) {
   if (!header.has_checkpoint()) return invalid("it has no checkpoint");
   const RecordHeader::PartEntry& part = header.parts.back();
   if (part.bytes != bytes.size() || xxh3_128(bytes) != part.checksum)
@@ -291,13 +334,12 @@ Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayo
   checkpoint.window_tokens = in.read<std::uint32_t>();
   if (!in.ok() || kind < 1 || kind > 3) return invalid("its checkpoint is of an unknown kind");
   checkpoint.kind = static_cast<Checkpoint::Kind>(kind);
-  const ByteSpan body = in.take(in.left());
-  checkpoint.bytes.assign(body.begin(), body.end());
+  bytes.erase(bytes.begin(), bytes.begin() + kCheckpointHeader);
+  checkpoint.bytes = std::move(bytes);
   if (checkpoint.kind == Checkpoint::Kind::window) {
     if (!fits(layout, checkpoint)) return invalid("its window does not have the size of this context's");
-    if (layout.window->values_transposed)
-      checkpoint.bytes =
-          from_row_major(*layout.window, {checkpoint.window_tokens, std::move(checkpoint.bytes)}).bytes;
+    checkpoint.bytes =
+        from_row_major(*layout.window, {checkpoint.window_tokens, std::move(checkpoint.bytes)}).bytes;
   }
   return checkpoint;
 }

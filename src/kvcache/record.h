@@ -55,25 +55,37 @@ struct RecordHeader {
   std::uint64_t file_bytes() const;
 };
 
-// A record ready to be written; parts are shared with the tree where they need no change.
+// A record ready to be written. Its rows and checkpoint stay the tree's: what the file has in another order
+// is made while it is written, a layer at a time, so that a write takes no memory worth counting.
 struct EncodedRecord {
-  RecordHeader header;
-  std::vector<std::byte> header_bytes;
-  std::vector<Part> parts;
-  std::vector<std::byte> checkpoint;
+  RecordHeader header;  // without checksums until it was written
+  ImageLayout layout;
+  std::vector<Piece> rows;  // one for each part
+  std::shared_ptr<const Checkpoint> checkpoint;
   Bytes bytes() const { return header.file_bytes(); }
 };
-// `rows`: of [start, end), in the context's layout; none for recurrent models. Transposes V where the layout
-// wants it: call it on the I/O thread. Errors: `record-invalid` (rows and header do not fit).
+// `rows`: of [start, end), in the context's layout; none for recurrent models. Errors: `record-invalid` (rows
+// and header do not fit).
 Result<EncodedRecord> encode_record(RecordHeader header, const ImageLayout& layout,
-                                    std::span<const Piece> rows, const Checkpoint* checkpoint);
+                                    std::span<const Piece> rows,
+                                    std::shared_ptr<const Checkpoint> checkpoint);
 // The header of a node's record: its range, or for recurrent models its whole path.
 RecordHeader record_header(const Tree& tree, NodeId id, const Digest& fingerprint, Mode mode);
 // What the tree keeps of a record that was written.
 DiskRef disk_ref(const EncodedRecord& record);
-// Hands the file's bytes to `sink` in order.
-Result<> write_record(const EncodedRecord& record,
-                      const std::function<Result<>(std::span<const std::byte>)>& sink);
+// Hands the file's bytes to `sink`, each with its place in the file; the header, which has the checksums,
+// comes last. What lies between parts is zero. Call it on the I/O thread.
+using RecordSink = std::function<Result<>(std::uint64_t offset, std::span<const std::byte> bytes)>;
+Result<> write_record(EncodedRecord& record, const RecordSink& sink);
+
+// Where a header says whether its node is pinned, and how to say something else: the bytes of the file from
+// `offset` on, with the checksum that follows from it. They lie in the file's first sector, so that one write
+// changes all of them or none. `header`: the whole header as it is. Errors: `record-invalid`.
+struct PinChange {
+  std::uint64_t offset = 0;
+  std::vector<std::byte> bytes;
+};
+Result<PinChange> change_pin(std::span<const std::byte> header, bool pinned);
 
 // How long the header is, from the first kRecordStart bytes. Errors: `record-invalid`.
 Result<std::uint32_t> record_header_bytes(std::span<const std::byte> start);
@@ -82,8 +94,7 @@ Result<RecordHeader> parse_record_header(std::span<const std::byte> header);
 // One part as the file has it, checked and in the context's layout. Errors: `record-invalid`.
 Result<Part> decode_part(const RecordHeader& header, std::size_t part, const RowLayout& layout, Buffer bytes);
 // The same for the checkpoint.
-Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayout& layout,
-                                     std::span<const std::byte> bytes);
+Result<Checkpoint> decode_checkpoint(const RecordHeader& header, const ImageLayout& layout, Buffer bytes);
 
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 std::array<std::byte, 16> xxh3_128(std::span<const std::byte> bytes);

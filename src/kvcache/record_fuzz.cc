@@ -1,5 +1,6 @@
 // Any bytes are a record's header or not; what is one has parts inside the limits it states, and a damaged
 // copy is refused.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -32,6 +33,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)decode_part(*header, i, layout.rows, payload);
     (void)decode_checkpoint(*header, layout, payload);
   }
+  const auto change = change_pin(bytes, !header->pinned);
+  if (!change) std::abort();
+  auto changed = bytes;
+  std::copy(change->bytes.begin(), change->bytes.end(),
+            changed.begin() + static_cast<std::ptrdiff_t>(change->offset));
+  const auto after = parse_record_header(changed);
+  if (!after || after->pinned == header->pinned || after->own != header->own) std::abort();
   bytes.back() ^= std::byte{1};
   if (parse_record_header(bytes)) std::abort();
   return 0;

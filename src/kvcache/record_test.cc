@@ -39,7 +39,7 @@ TEST(Record, ReadsWhatItWrote) {
     const auto part = decode_part(*header, i, test_layout().rows,
                                   {at, at + static_cast<std::ptrdiff_t>(header->parts[i].bytes)});
     ASSERT_TRUE(part) << part.error().message;
-    EXPECT_EQ((*part)->bytes, record.parts[i]->bytes);
+    EXPECT_EQ((*part)->bytes, part_of(record, i)->bytes);
   }
 }
 
@@ -59,7 +59,7 @@ TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
   Buffer files[2];
   ImageLayout layouts[2];
   Part parts[2];
-  std::optional<Checkpoint> windows[2];
+  std::shared_ptr<const Checkpoint> windows[2];
   for (const bool transposed : {false, true}) {
     shape.transposed = transposed;
     const auto bytes = shape.bytes();
@@ -67,10 +67,10 @@ TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
     ASSERT_TRUE(image);
     parts[transposed] = std::make_shared<const Rows>(*image->cut(0, 20));
     layouts[transposed] = image->layout();
-    windows[transposed] = image->checkpoint();
+    windows[transposed] = std::make_shared<const Checkpoint>(*image->checkpoint());
     const std::vector<Piece> pieces = {{parts[transposed], 0, 20}};
     files[transposed] = file_of(*encode_record(header_of(counted(20), 0, Mode::window), layouts[transposed],
-                                               pieces, &*windows[transposed]));
+                                               pieces, windows[transposed]));
   }
   EXPECT_EQ(files[0], files[1]);
   const auto header = parse_record_header(std::span(files[0]).first(*record_header_bytes(files[0])));
@@ -87,6 +87,44 @@ TEST(Record, IsTheSameWithFlashAttentionOnAndOff) {
     ASSERT_TRUE(window);
     EXPECT_EQ(window->bytes, windows[transposed]->bytes);
   }
+}
+
+TEST(Record, MakesNoCopyOfMoreThanALayer) {
+  TestImage shape;
+  shape.positions = positions_to(20);
+  shape.transposed = true;
+  const auto bytes = shape.bytes();
+  const auto image = Image::parse(bytes, ImageKind::plain);
+  ASSERT_TRUE(image);
+  const auto part = std::make_shared<const Rows>(*image->cut(0, 20));
+  const std::vector<Piece> pieces = {{part, 0, 7}, {part, 7, 20}};
+  auto record = encode_record(header_of(counted(20), 0), image->layout(), pieces, nullptr);
+  ASSERT_TRUE(record) << record.error().message;
+  const std::span<const std::byte> own(part->bytes);
+  std::size_t copied = 0;
+  ASSERT_TRUE(write_record(*record, [&](std::uint64_t offset, std::span<const std::byte> piece) -> Result<> {
+    const bool shared = piece.data() >= own.data() && piece.data() < own.data() + own.size();
+    if (offset > 0 && !shared) copied = std::max(copied, piece.size());
+    return {};
+  }));
+  EXPECT_EQ(copied, row_major_scratch(image->layout().rows, 13));
+  EXPECT_LT(row_major_scratch(image->layout().rows, 13), 13 * image->layout().rows.token_bytes() / 2);
+}
+
+TEST(Record, ItsPinIsChangedInTheFirstSector) {
+  auto bytes = file_of(encoded(counted(150), 50));
+  const auto size = *record_header_bytes(bytes);
+  for (const bool pinned : {true, false}) {
+    const auto change = change_pin(std::span(bytes).first(size), pinned);
+    ASSERT_TRUE(change) << change.error().message;
+    EXPECT_LE(change->offset + change->bytes.size(), 512U);
+    std::ranges::copy(change->bytes, bytes.begin() + static_cast<std::ptrdiff_t>(change->offset));
+    const auto header = parse_record_header(std::span(bytes).first(size));
+    ASSERT_TRUE(header) << header.error().message;
+    EXPECT_EQ(header->pinned, pinned);
+    EXPECT_EQ(header->keys.size(), 100U);
+  }
+  EXPECT_FALSE(change_pin(std::span(bytes).first(size - 1), true));
 }
 
 TEST(Record, RefusesRowsThatAreNotItsRange) {

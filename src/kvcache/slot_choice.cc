@@ -9,6 +9,15 @@ namespace {
 constexpr std::uint32_t kContinuationKeep = 16;  // tokens that make a slot "its" conversation
 constexpr std::uint32_t kContinuationLose = 64;  // tokens it may lose: the last turn asked again
 
+// Most of the prompt lies in this slot, and less than half of that could be brought into another one: there
+// is no memory for it. To compute it anew costs more than what the slot loses. Three quarters, so that two
+// conversations with the same system text do not drive each other out of one slot for long: with every turn
+// the common part becomes less of their prompts, and each gets a slot of its own.
+bool only_here(std::uint32_t keep, std::uint32_t prompt_tokens, std::uint32_t matched) {
+  return keep >= kContinuationKeep && std::uint64_t{keep} * 4 >= std::uint64_t{prompt_tokens} * 3 &&
+         std::uint64_t{matched} * 2 < keep;
+}
+
 }  // namespace
 
 SlotChoice choose_slot(std::span<const SlotState> slots, std::uint32_t prompt_tokens, std::uint32_t matched,
@@ -28,7 +37,8 @@ SlotChoice choose_slot(std::span<const SlotState> slots, std::uint32_t prompt_to
     const auto index = -static_cast<std::int64_t>(i);
     SlotChoice choice{.slot = static_cast<int>(i)};
     std::tuple<int, bool, std::int64_t, bool, std::int64_t> rank;
-    if (keep >= enough && slot.held - keep <= kContinuationLose) {
+    const bool continues = keep >= enough && slot.held - keep <= kContinuationLose;
+    if (continues || only_here(keep, most, matched)) {
       choice.kind = Kind::continues;
       choice.keep = keep;
       rank = {3, true, keep, beside, index};

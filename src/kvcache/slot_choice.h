@@ -3,6 +3,8 @@
 // Which idle slot a waiting run gets (spec 40 section 11.12.8). A slot whose cells the prompt continues wins;
 // otherwise an empty one; otherwise the least recently used. The longest common prefix alone would send every
 // new conversation with the same system text into the first one's slot; the tree gives it that text anyway.
+// Where it cannot, because there is no memory for what would be moved, a slot with most of the prompt is used
+// however much it loses.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -27,7 +29,8 @@ struct SlotChoice {
   std::uint32_t keep = 0;  // tokens of the slot that stay; 0 unless `continues`
 };
 
-// `matched`: what the tree can give the prompt (0 without a tree).
+// `matched`: what can be brought into any slot of the prompt (0 without a tree, or without memory to move
+// it).
 SlotChoice choose_slot(std::span<const SlotState> slots, std::uint32_t prompt_tokens, std::uint32_t matched,
                        MonotonicTime now);
 

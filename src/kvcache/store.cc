@@ -38,12 +38,13 @@ bool is_record_name(const std::string& name) {
   return name.ends_with(".gkv") && is_hex(std::string_view(name).substr(0, name.size() - 4), 32);
 }
 
-Result<> write_all(int fd, std::span<const std::byte> bytes) {
+Result<> write_at(int fd, std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    const ssize_t written = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return std::unexpected(errno_error("write a cache record", errno));
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<std::uint64_t>(written);
   }
   return {};
 }
@@ -70,8 +71,8 @@ struct OpenRecord {
 };
 
 // Not through a link, and only a regular file.
-Result<OpenRecord> open_record(const fs::path& path) {
-  OpenRecord record{.fd = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))};
+Result<OpenRecord> open_record(const fs::path& path, int access = O_RDONLY) {
+  OpenRecord record{.fd = Fd(::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK))};
   struct stat info{};
   if (!record.fd || ::fstat(record.fd.get(), &info) != 0)
     return std::unexpected(errno_error(fmt::format("open {}", path.string()), errno));
@@ -83,8 +84,8 @@ Result<OpenRecord> open_record(const fs::path& path) {
   return record;
 }
 
-// Bounded by the file's own size: what a header promises beyond it is damage.
-Result<RecordHeader> read_header(const OpenRecord& record) {
+// The bytes of a header. Bounded by the file's own size: what it promises beyond that is damage.
+Result<Buffer> read_header_bytes(const OpenRecord& record) {
   GEZEL_TRY(auto bytes, read_at(record.fd.get(), 0, std::min<Bytes>(record.bytes, kFirstRead)));
   GEZEL_TRY(const std::uint32_t size, record_header_bytes(bytes));
   if (size > record.bytes)
@@ -93,6 +94,11 @@ Result<RecordHeader> read_header(const OpenRecord& record) {
     GEZEL_TRY(bytes, read_at(record.fd.get(), 0, size));
   }
   bytes.resize(size);
+  return bytes;
+}
+
+Result<RecordHeader> read_header(const OpenRecord& record) {
+  GEZEL_TRY(const Buffer bytes, read_header_bytes(record));
   GEZEL_TRY(RecordHeader header, parse_record_header(bytes));
   if (header.file_bytes() != record.bytes)
     return fail(ErrorKind::corrupt, "record-invalid", "The cache record does not have the size it says.");
@@ -128,7 +134,7 @@ bool Store::writable() const {
   return clock_.now() >= retry_at_;
 }
 
-bool Store::write(const EncodedRecord& record) {
+bool Store::write(EncodedRecord record) {
   if (!writable()) return false;
   const auto failed = [&](std::uint64_t& counter, std::string what) {
     ++counter;
@@ -152,15 +158,16 @@ bool Store::write(const EncodedRecord& record) {
   return true;
 }
 
-Result<> Store::write_file(const EncodedRecord& record, const fs::path& path) {
+Result<> Store::write_file(EncodedRecord& record, const fs::path& path) {
   const fs::path folder = path.parent_path();
   const fs::path temporary = folder / fmt::format("{}{}-{}", kTemporaryPrefix, ::getpid(), temporaries_++);
   std::error_code ignored;
   const bool first_in_folder = fs::is_empty(folder, ignored);
   Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) return std::unexpected(errno_error(fmt::format("create {}", temporary.string()), errno));
-  Result<> result =
-      write_record(record, [&](std::span<const std::byte> bytes) { return write_all(fd.get(), bytes); });
+  Result<> result = write_record(record, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+    return write_at(fd.get(), offset, bytes);
+  });
   if (result && ::fdatasync(fd.get()) != 0)
     result = std::unexpected(errno_error("sync a cache record", errno));
   fd.reset();
@@ -222,7 +229,7 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
       return loaded;
     }
     if (part.tokens == 0) {
-      auto checkpoint = decode_checkpoint(*header, layout, *bytes);
+      auto checkpoint = decode_checkpoint(*header, layout, std::move(*bytes));
       if (!checkpoint) {
         trouble(checkpoint.error());
         return loaded;
@@ -245,6 +252,23 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
 
 bool Store::remove(const Digest& own) {
   return ::unlink(file_of(own).c_str()) == 0;
+}
+
+bool Store::set_pinned(const Digest& own, bool pinned) {
+  const auto change = [&]() -> Result<> {
+    GEZEL_TRY(const OpenRecord record, open_record(file_of(own), O_RDWR));
+    GEZEL_TRY(const Buffer header, read_header_bytes(record));
+    GEZEL_TRY(const PinChange change, change_pin(header, pinned));
+    GEZEL_CHECK(write_at(record.fd.get(), change.offset, change.bytes));
+    if (::fdatasync(record.fd.get()) != 0) return std::unexpected(errno_error("sync a cache record", errno));
+    return {};
+  };
+  const auto changed = change();
+  if (!changed) {
+    ++statistics_.write_errors;
+    trouble_ = changed.error().message;
+  }
+  return changed.has_value();
 }
 
 void Store::list_files() {

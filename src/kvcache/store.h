@@ -59,7 +59,7 @@ class Store {
 
   // False: not written, and the reason is counted. Needs free space for the record and 1 GiB beside it. After
   // a failure nothing is tried for a minute.
-  bool write(const EncodedRecord& record);
+  bool write(EncodedRecord record);
   // Writing is worth a try now.
   bool writable() const;
   // The rows and checkpoint of the record that ends with this prefix hash, in the context's layout; nothing
@@ -67,6 +67,9 @@ class Store {
   // miss. A damaged file is deleted; its leading parts are still given. Touches the file: it was used.
   std::optional<LoadedRecord> load(const Digest& own, std::span<const Key> keys, const ImageLayout& layout);
   bool remove(const Digest& own);
+  // Says in the record's header whether its node is pinned, so that it is after a restart. False: it could
+  // not be written, or there is no such record; counted.
+  bool set_pinned(const Digest& own, bool pinned);
 
   // Reads the headers of all records, a file at a time: nothing when the last one was read. Damaged files are
   // deleted, those of other fingerprints left alone.
@@ -79,7 +82,7 @@ class Store {
   const std::string& last_trouble() const { return trouble_; }
 
  private:
-  Result<> write_file(const EncodedRecord& record, const fs::path& path);
+  Result<> write_file(EncodedRecord& record, const fs::path& path);
   void list_files();
   void discard(const fs::path& path);
 

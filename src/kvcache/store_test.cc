@@ -51,16 +51,29 @@ class StoreTest : public testing::Test {
 
 TEST_F(StoreTest, GivesBackWhatWasWritten) {
   Store files = store();
-  const Checkpoint checkpoint = test_checkpoint(path_);
-  const EncodedRecord record = encoded(path_, 50, &checkpoint);
+  const auto checkpoint = std::make_shared<const Checkpoint>(test_checkpoint(path_));
+  const EncodedRecord record = encoded(path_, 50, checkpoint);
   ASSERT_TRUE(files.write(record)) << files.last_trouble();
   const auto loaded = files.load(own_, keys_, test_layout());
   ASSERT_TRUE(loaded) << files.last_trouble();
   EXPECT_TRUE(loaded->complete);
   ASSERT_EQ(loaded->parts.size(), 3U);
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(loaded->parts[i]->bytes, record.parts[i]->bytes);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(loaded->parts[i]->bytes, part_of(record, i)->bytes);
   ASSERT_TRUE(loaded->checkpoint);
-  EXPECT_EQ(loaded->checkpoint->bytes, checkpoint.bytes);
+  EXPECT_EQ(loaded->checkpoint->bytes, checkpoint->bytes);
+}
+
+TEST_F(StoreTest, APinReachesTheRecordThatIsThereAlready) {
+  Store files = store();
+  EXPECT_FALSE(files.set_pinned(own_, true)) << "there is none";
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  ASSERT_TRUE(files.set_pinned(own_, true)) << files.last_trouble();
+  Store later = store();
+  const auto entry = later.next_of_index();
+  ASSERT_TRUE(entry);
+  EXPECT_TRUE(entry->header.pinned);
+  ASSERT_TRUE(later.load(own_, keys_, test_layout()));
+  EXPECT_EQ(later.statistics().corrupt, 0U);
 }
 
 TEST_F(StoreTest, FilesAreForTheirOwnerAlone) {
@@ -268,8 +281,8 @@ TEST_F(StoreTest, ANodeGoesToDiskAndComesBack) {
     if (needs_checkpoint(mode)) tree.set_checkpoint(id, std::make_shared<Checkpoint>(test_checkpoint(keys)));
     Store files = store();
     const Node* node = tree.find(id);
-    const auto record = encode_record(record_header(tree, id, digest(1), mode), test_layout(), node->rows,
-                                      node->checkpoint.get());
+    const auto record =
+        encode_record(record_header(tree, id, digest(1), mode), test_layout(), node->rows, node->checkpoint);
     ASSERT_TRUE(record) << record.error().message;
     ASSERT_TRUE(files.write(*record));
     ASSERT_TRUE(tree.set_disk(id, disk_ref(*record)));
@@ -297,7 +310,7 @@ TEST_F(StoreTest, ADamagedRecordLeavesItsGoodPartsToTheTree) {
   const auto keys = counted(100);
   const EncodedRecord record = encoded(keys, 0);  // 40, 30 and 30 tokens
   ASSERT_TRUE(tree.adopt(kTestDomain, keys, disk_ref(record), Class::user, {}, false, kNow));
-  const std::vector<Part> good(record.parts.begin(), record.parts.begin() + 2);
+  const std::vector<Part> good = {part_of(record, 0), part_of(record, 1)};
   EXPECT_GT(tree.restore(record.header.own, good, std::nullopt), 0U);
   tree.forget_record(record.header.own);
   EXPECT_EQ(tree.match(kTestDomain, keys).matched, 70U);

@@ -39,7 +39,7 @@ inline RecordHeader header_of(const std::vector<Key>& path, std::uint32_t start,
 
 // Three parts of rows: 40, 30 and 30 tokens.
 inline EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
-                             const Checkpoint* checkpoint = nullptr) {
+                             std::shared_ptr<const Checkpoint> checkpoint = nullptr) {
   std::vector<Piece> pieces;
   const auto size = static_cast<std::uint32_t>(path.size());
   for (std::uint32_t at = start; at < size;) {
@@ -53,13 +53,17 @@ inline EncodedRecord encoded(const std::vector<Key>& path, std::uint32_t start,
   return record.value_or(EncodedRecord{});
 }
 
-inline Buffer file_of(const EncodedRecord& record) {
-  Buffer bytes;
-  EXPECT_TRUE(write_record(record, [&](std::span<const std::byte> piece) -> Result<> {
-    bytes.insert(bytes.end(), piece.begin(), piece.end());
+inline Buffer file_of(EncodedRecord record) {
+  Buffer bytes(record.bytes(), std::byte{0});
+  EXPECT_TRUE(write_record(record, [&](std::uint64_t offset, std::span<const std::byte> piece) -> Result<> {
+    std::ranges::copy(piece, bytes.begin() + static_cast<std::ptrdiff_t>(offset));
     return {};
   }));
   return bytes;
+}
+
+inline Part part_of(const EncodedRecord& record, std::size_t index) {
+  return slice(record.layout.rows, record.rows[index]);
 }
 
 }  // namespace gezel::kvcache

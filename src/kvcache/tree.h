@@ -142,6 +142,8 @@ class Tree {
   // Pins the path up to `id`. Errors: `cache-pin-limit` (pinned bytes would be more than half of a tier).
   Result<> pin(NodeId id);
   void unpin(NodeId id);
+  // Was pin() called for this very node, and not only for one below it?
+  bool pinned_here(NodeId id) const;
 
   // --- bodies
   // What `slot` holds now ends with node `id` (kNoNode: nothing the tree knows). Nodes that no other body
@@ -189,7 +191,8 @@ class Tree {
   NodeId victim(Tier tier) const;
   static MonotonicTime effective_time(const Node& node);
   // The next node whose rows the disk should get, parents before kids: its path is at least 512 tokens and it
-  // was hit or is no tail. `everything`: also those that do not qualify (idle freeze, stop), hottest first.
+  // was hit or is no tail, or it is pinned. `everything`: also those that do not qualify (idle freeze, stop),
+  // hottest first.
   NodeId next_write(bool everything = false) const;
   // Drops one node's bodies, or those of all nodes below that nobody uses or pins.
   Dropped drop(NodeId id);

@@ -320,10 +320,17 @@ Result<> Tree::pin(NodeId id) {
 }
 
 void Tree::unpin(NodeId id) {
-  const Node* tip = find(id);
-  if (tip == nullptr || tip->pins == 0) return;
+  if (!pinned_here(id)) return;
   for (Node* node = state_->get(id); node != nullptr; node = state_->get(node->parent)) --node->pins;
   state_->prune(id);
+}
+
+bool Tree::pinned_here(NodeId id) const {
+  const Node* node = find(id);
+  if (node == nullptr) return false;
+  std::uint32_t below = 0;
+  for (const auto& [key, kid] : node->kids) below += state_->nodes.at(kid).pins;
+  return node->pins > below;
 }
 
 }  // namespace gezel::kvcache

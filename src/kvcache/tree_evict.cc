@@ -17,7 +17,7 @@ std::size_t index(Tier tier) {
 }
 
 bool qualifies(const Node& node) {
-  return node.end >= kWorthDiskTokens && (node.hits > 0 || node.cls != Class::tail);
+  return node.pins > 0 || (node.end >= kWorthDiskTokens && (node.hits > 0 || node.cls != Class::tail));
 }
 
 }  // namespace

@@ -211,7 +211,9 @@ TEST(Tree, WhatARunUsesAndWhatIsPinnedStays) {
   tree.relieve(Tier::host);
   EXPECT_EQ(tree.find(used), nullptr);
   EXPECT_NE(tree.find(pinned), nullptr);
+  EXPECT_TRUE(tree.pinned_here(pinned));
   tree.unpin(pinned);
+  EXPECT_FALSE(tree.pinned_here(pinned));
   tree.relieve(Tier::host);
   EXPECT_EQ(tree.size(), 0U);
 }

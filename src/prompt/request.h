@@ -108,6 +108,8 @@ struct GenerateRequest {
   std::string session_key;  // affinity hint; empty: none
   // The session that this one was forked from: its slot is left to it for a while. Empty: none.
   std::string parent_session;
+  // Whose it is, where tenants share nothing that was computed for them. Empty: with all that have none.
+  std::string tenant;
   bool ephemeral = false;        // never resumed: nothing behind its system text is kept
   bool prefix_snippets = false;  // says with text where the prompt left what was computed before
   Lane lane = Lane::interactive;

@@ -37,6 +37,7 @@ struct CacheSettings {
   std::string identity;  // of the model's files; another one: other records
   std::string backend = "cpu";
   std::int64_t stop_ms = 0;  // how long a stop may take to write what is not on disk yet
+  bool verify = false;       // for diagnoses: what was cached is compared with a cold run
 };
 
 // A smaller model that drafts for this one (spec 40 section 11.14); its files are among those of the load.
@@ -190,6 +191,8 @@ struct CacheStats {
   std::uint64_t written = 0, loaded = 0;  // records
   std::uint64_t corrupt = 0, disk_errors = 0;
   std::uint64_t evicted = 0;  // nodes
+  // Of prompts that were checked against a cold run: all, and those that went on differently.
+  std::uint64_t verified = 0, verify_failed = 0;
 };
 
 struct Stats {
@@ -220,6 +223,7 @@ struct Stats {
 //   pin, unpin, drop   `node`, or all that `session` uses; drop: from every tier
 //   flush    writes what is not on disk yet; everything stays where it is
 //   shrink   memory is short: half the host tier, for ten minutes
+//   trim     another model needs the memory: half of all that the cache has is given back for good
 struct CacheQuery {
   std::uint64_t id = 0;
   std::string op;
@@ -245,8 +249,9 @@ struct CacheReply {
   std::vector<CacheNode> nodes;    // list, inspect; at most kMaxCacheNodes, the last used
   std::int64_t tokens = 0;         // explain: it would reuse; warm: of the prompt
   std::int64_t cached_tokens = 0;  // warm: of those, not computed
-  std::int64_t count = 0;          // pin, unpin, drop: nodes; flush: records written; list: all nodes
-  std::string text;                // inspect
+  // pin, unpin, drop: nodes; flush: records written; list: all nodes; trim: bytes that the cache keeps
+  std::int64_t count = 0;
+  std::string text;                         // inspect
   std::optional<PrefixBreak> prefix_break;  // explain
 };
 inline constexpr std::size_t kMaxCacheNodes = 10'000;

@@ -21,6 +21,7 @@ std::string body_of(const std::string& frame) {
 prompt::GenerateRequest full_request() {
   prompt::GenerateRequest r;
   r.session_key = "session \"7\"";
+  r.tenant = "app 8";
   r.parent_session = "session 6";
   r.ephemeral = true;
   r.prefix_snippets = true;
@@ -95,7 +96,7 @@ Load full_load() {
           {},
           "careful",
           {{"decode", 4, 2048, 12.5}, {"prefill", 64, 0, 50.25}},
-          {true, 1'000, false, 2'000, "0123abcd", "cuda", 8'000},
+          {true, 1'000, false, 2'000, "0123abcd", "cuda", 8'000, true},
           {"/models/small.gguf", 12, true}};
 }
 Measure full_measure() {
@@ -163,7 +164,7 @@ Stats full_stats() {
           16.5,
           17.5,
           18.5,
-          {"window", 18, 19, 20, 21, 22, 23, {24, 25, 26, 27}, 28, 29, 30, 31, 32, 33, 34, 35, 36}};
+          {"window", 18, 19, 20, 21, 22, 23, {24, 25, 26, 27}, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38}};
 }
 Progress full_progress() {
   return {4, "prefill", 5, 6, 7, 8};

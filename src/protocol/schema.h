@@ -23,8 +23,8 @@ inline constexpr std::array<std::string_view, 3> kProgressStages = {"load", "que
 inline constexpr std::array<std::string_view, 4> kRetries = {"never", "same_engine", "other_engine", "after"};
 inline constexpr std::array<std::string_view, 4> kActions = {"pause", "resume", "end_reasoning",
                                                              "set_threads"};
-inline constexpr std::array<std::string_view, 9> kCacheOps = {"list",  "inspect", "explain", "warm",  "pin",
-                                                              "unpin", "drop",    "flush",   "shrink"};
+inline constexpr std::array<std::string_view, 10> kCacheOps = {
+    "list", "inspect", "explain", "warm", "pin", "unpin", "drop", "flush", "shrink", "trim"};
 inline constexpr std::array<std::string_view, 3> kNodeKinds = {"system", "user", "tail"};
 
 inline constexpr std::array<std::string_view, 2> kStepKinds = {"decode", "prefill"};
@@ -129,6 +129,7 @@ void describe(auto& field, like<prompt::SamplingOptions> auto& sampling) {
 
 void describe(auto& field, like<prompt::GenerateRequest> auto& request) {
   field("session_key", request.session_key);
+  field("tenant", request.tenant);
   field("parent_session", request.parent_session);
   field("ephemeral", request.ephemeral);
   field("prefix_snippets", request.prefix_snippets);
@@ -208,6 +209,7 @@ void describe(auto& field, like<CacheSettings> auto& cache) {
   field("identity", cache.identity, up_to(kMaxNameBytes));
   field("backend", cache.backend, up_to(kMaxNameBytes));
   field("stop_ms", cache.stop_ms, at_least(0));
+  field("verify", cache.verify);
 }
 
 void describe(auto& field, like<DraftLoad> auto& draft) {
@@ -437,6 +439,8 @@ void describe(auto& field, like<CacheStats> auto& cache) {
   field("corrupt", cache.corrupt);
   field("disk_errors", cache.disk_errors);
   field("evicted", cache.evicted);
+  field("verified", cache.verified);
+  field("verify_failed", cache.verify_failed);
 }
 
 void describe(auto& field, like<Stats> auto& stats) {

@@ -69,14 +69,15 @@ speculation::Draft Scheduler::draft_for(Run& run, std::size_t streams, std::int6
   if (most <= 0) return {};
   std::vector<Token> continuation;
   if (cache_ != nullptr && run.drafter.wants(speculation::Source::tree))
-    continuation = cache_->continuation(run.keys, static_cast<std::size_t>(most), run.place);
+    continuation =
+        cache_->continuation(run.prompt.domain, run.keys, static_cast<std::size_t>(most), run.place);
   speculation::Drafter::Question question;
   question.tokens = run.keys;
   question.continuation = continuation;
   question.most = static_cast<std::size_t>(most);
   question.others = static_cast<int>(streams) - 1;
   question.replays = options_.recurrent;
-  auto draft = run.drafter.next(question, step_ratio_, &shared_ngrams_, 0);
+  auto draft = run.drafter.next(question, step_ratio_, &shared_ngrams_, tenant_seed(run.spec.tenant));
   if (draft.tokens.empty()) draft = ask_draft_model(run, question, depth);
   if (!draft.tokens.empty() && options_.recurrent && !cache_->remember(run.slot)) return {};
   return draft;

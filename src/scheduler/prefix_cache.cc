@@ -37,7 +37,12 @@ PrefixCache::PrefixCache(CacheOptions options, Decoder& decoder, RecordIo* io, c
       tree_({.mode = options.mode, .host_budget = options.host_budget, .disk_budget = options.disk_budget}),
       host_budget_(options.host_budget),
       tips_(static_cast<std::size_t>(options.slots), kNoNode),
-      indexed_(io == nullptr) {}
+      indexed_(io == nullptr),
+      domains_{options.domain} {}
+
+kvcache::Digest PrefixCache::domain_for(const std::string& tenant) const {
+  return tenant.empty() ? options_.domain : kvcache::domain_of("", "", tenant, "");
+}
 
 void PrefixCache::open(std::optional<kvcache::ImageLayout> layout, std::uint32_t streams) {
   if (options_.mode == Mode::none) return;
@@ -52,7 +57,7 @@ void PrefixCache::open(std::optional<kvcache::ImageLayout> layout, std::uint32_t
 kvcache::Resume PrefixCache::offer(const CachedPrompt& prompt) const {
   if (!open_) return {};
   const bool disk = io_ != nullptr && !prompt.disk_given_up;
-  return kvcache::plan_resume(tree_, options_.mode, tree_.match(options_.domain, prompt.keys),
+  return kvcache::plan_resume(tree_, options_.mode, tree_.match(prompt.domain, prompt.keys),
                               static_cast<std::uint32_t>(prompt.keys.size()),
                               layout_ ? layout_->rows.token_bytes() : 0,
                               disk ? rates_ : rates_.without_disk());
@@ -61,7 +66,7 @@ kvcache::Resume PrefixCache::offer(const CachedPrompt& prompt) const {
 bool PrefixCache::must_wait(CachedPrompt& prompt, std::uint32_t have, MonotonicTime now) {
   if (!moves()) return false;
   if (flight_.waiting(prompt.id) != nullptr) return true;
-  if (!flight_.wait(prompt.id, options_.domain, prompt.keys, have, now)) return false;
+  if (!flight_.wait(prompt.id, prompt.domain, prompt.keys, have, now)) return false;
   if (!std::exchange(prompt.waited, true)) prompt.had = have;
   return true;
 }
@@ -100,10 +105,10 @@ bool PrefixCache::fetch(CachedPrompt& prompt, const kvcache::Resume& resume, Mon
   for (const auto& [id, node] : records) {
     under_way = under_way || loading_.contains(id);
     if (!prompt.fetched.insert(id).second || loading_.contains(id)) continue;
+    const kvcache::DiskRef record = tree_.find(node)->disk;
+    if (!begin_load(*record, resume.node, now)) continue;
     const auto keys = tree_.path_keys(node);
-    const std::uint32_t start = tree_.find(node)->disk->start;
-    io_->load(id, {keys.begin() + start, keys.end()});
-    loading_.insert(id);
+    io_->load(id, {keys.begin() + record->start, keys.end()});
     under_way = true;
   }
   // Read and still not here: there is no room for it.
@@ -120,16 +125,17 @@ void PrefixCache::set_tip(int slot, NodeId node) {
   tips_[static_cast<std::size_t>(slot)] = node;
 }
 
-NodeId PrefixCache::node_within(std::span<const kvcache::Key> keys, std::uint32_t tokens) const {
+NodeId PrefixCache::node_within(const kvcache::Digest& domain, std::span<const kvcache::Key> keys,
+                                std::uint32_t tokens) const {
   NodeId deepest = kNoNode;
-  for (const NodeId id : tree_.match(options_.domain, keys.first(tokens)).path) {
+  for (const NodeId id : tree_.match(domain, keys.first(tokens)).path) {
     if (tree_.find(id)->end <= tokens) deepest = id;
   }
   return deepest;
 }
 
 void PrefixCache::keep(CachedPrompt& prompt, int slot, std::uint32_t tokens, MonotonicTime now) {
-  set_tip(slot, node_within(prompt.keys, tokens));
+  set_tip(slot, node_within(prompt.domain, prompt.keys, tokens));
   tree_.touch(tip(slot), now, true);
   prompt.tiers = {.slot = tokens};
   counts_.cached.slot += tokens;
@@ -152,7 +158,7 @@ void PrefixCache::begin(CachedPrompt& prompt, std::uint32_t fed, Millis predicte
     ends.push_back(boundary.tokens);
     if (boundary.cls == Class::system) prompt.system_end = boundary.tokens;
   }
-  flight_.lead(prompt.id, options_.domain, prompt.keys, std::move(ends), fed, predicted, now);
+  flight_.lead(prompt.id, prompt.domain, prompt.keys, std::move(ends), fed, predicted, now);
 }
 
 std::optional<std::uint32_t> PrefixCache::next_stop(const CachedPrompt& prompt) const {
@@ -174,7 +180,7 @@ bool PrefixCache::fed(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mono
     const bool wanted = flight_.wanted(prompt.id, end);
     if (prompt.ephemeral && end > prompt.system_end && !wanted) continue;
     const Class cls = end <= prompt.system_end ? Class::system : Class::user;
-    const NodeId node = tree_.commit(options_.domain, prompt.keys, end, cls, slot, now);
+    const NodeId node = tree_.commit(prompt.domain, prompt.keys, end, cls, slot, now);
     if (node == kNoNode) continue;
     tips_[static_cast<std::size_t>(slot)] = node;
     reached = end;
@@ -203,7 +209,7 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
     const auto size = static_cast<std::uint32_t>(tokens.size());
     if (size - (last == nullptr ? 0 : std::min(last->end, size)) >= kvcache::kMinTailTokens) {
       const Class cls = size <= prompt.keys.size() ? Class::user : Class::tail;
-      const NodeId node = tree_.commit(options_.domain, kvcache::token_keys(tokens), size, cls, slot, now);
+      const NodeId node = tree_.commit(prompt.domain, kvcache::token_keys(tokens), size, cls, slot, now);
       if (node != kNoNode) tips_[static_cast<std::size_t>(slot)] = node;
     }
     if (!prompt.session.empty()) tree_.tag(tip(slot), kvcache::session_tag(prompt.session));
@@ -220,7 +226,7 @@ void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> to
   const Class cls = size <= prompt.keys.size() ? Class::user : Class::tail;
   prompt.keys = kvcache::token_keys(all);
   prompt.parked = true;
-  if (const NodeId node = tree_.commit(options_.domain, prompt.keys, size, cls, slot, now); node != kNoNode) {
+  if (const NodeId node = tree_.commit(prompt.domain, prompt.keys, size, cls, slot, now); node != kNoNode) {
     tips_[static_cast<std::size_t>(slot)] = node;
     tree_.acquire(node);
     if (const NodeId before = std::exchange(prompt.held, node); before != kNoNode) tree_.release(before);
@@ -228,11 +234,10 @@ void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> to
   save(slot, true);
 }
 
-std::vector<Token> PrefixCache::continuation(std::span<const Token> tokens, std::size_t limit,
-                                             kvcache::TreePlace& place) const {
+std::vector<Token> PrefixCache::continuation(const kvcache::Digest& domain, std::span<const Token> tokens,
+                                             std::size_t limit, kvcache::TreePlace& place) const {
   std::vector<Token> out;
-  for (const kvcache::Key key :
-       tree_.continuation(options_.domain, tokens, std::min(limit, speculation::kMaxDraft), place)) {
+  for (const kvcache::Key key : tree_.continuation(domain, tokens, std::min(limit, speculation::kMaxDraft), place)) {
     if (key > static_cast<kvcache::Key>(std::numeric_limits<Token>::max())) break;  // a picture
     out.push_back(static_cast<Token>(key));
   }
@@ -240,10 +245,7 @@ std::vector<Token> PrefixCache::continuation(std::span<const Token> tokens, std:
 }
 
 bool PrefixCache::tend(MonotonicTime now) {
-  if (const Bytes budget = host_budget_.bytes(now); budget != tree_.budget(Tier::host)) {
-    tree_.set_budget(Tier::host, budget);
-    relieve();
-  }
+  set_host_budget(now);
   if (io_ != nullptr) {
     for (auto& completion : io_->take()) take(std::move(completion), now);
     write_next();
@@ -254,14 +256,24 @@ bool PrefixCache::tend(MonotonicTime now) {
 
 void PrefixCache::pressure(MonotonicTime now) {
   host_budget_.pressure(now);
-  tree_.set_budget(Tier::host, host_budget_.bytes(now));
-  relieve();
+  set_host_budget(now);
+}
+
+Bytes PrefixCache::give_back_half(MonotonicTime now) {
+  Bytes keeps = (host_budget_.whole() + options_.staging_limit + options_.scratch) / 2;
+  if (keeps < kLeastCache + options_.scratch) keeps = 0;
+  const Bytes staging = std::min(options_.staging_limit, keeps / kStagingShare);
+  host_budget_.shrink(keeps - std::min(keeps, staging + options_.scratch));
+  if (options_.staging_limit > 0) options_.staging_limit = std::max<Bytes>(staging, 1);
+  if (staging_.size() > staging) Buffer().swap(staging_);
+  set_host_budget(now);
+  return keeps;
 }
 
 CacheStatistics PrefixCache::statistics() const {
   CacheStatistics out = counts_;
   out.host_bytes = tree_.used(Tier::host);
-  out.host_budget = tree_.budget(Tier::host);
+  out.host_budget = host_budget_.now();
   out.disk_bytes = tree_.used(Tier::disk);
   out.nodes = static_cast<std::int64_t>(tree_.size());
   tree_.each([&](NodeId, const kvcache::Node& node) {
@@ -273,7 +285,7 @@ CacheStatistics PrefixCache::statistics() const {
 }
 
 std::optional<kvcache::PrefixBreak> PrefixCache::find_break(const CachedPrompt& prompt) const {
-  return kvcache::find_prefix_break(tree_, options_.domain, prompt.keys, prompt.token_ends, prompt.spans);
+  return kvcache::find_prefix_break(tree_, prompt.domain, prompt.keys, prompt.token_ends, prompt.spans);
 }
 
 kvcache::Tree::Dropped PrefixCache::drop(NodeId node) {

@@ -39,12 +39,19 @@ namespace gezel::scheduler {
 using Token = std::int32_t;
 using RunId = std::uint64_t;
 
+// The buffer through which images pass gets no more than this part of what the cache may occupy: longer
+// prompts stay in their slots.
+inline constexpr Bytes kStagingShare = 3;
+// Less than this is of no use to anybody.
+inline constexpr Bytes kLeastCache = 16 * kMiB;
+
 struct CacheOptions {
   kvcache::Mode mode = kvcache::Mode::full;
   int slots = 1;
   int sliding_window = 0;
   Bytes host_budget = 0, disk_budget = 0;  // disk: 0 = no limit
   Bytes staging_limit = 0;                 // of the largest image that is moved; 0: any
+  Bytes scratch = 0;                       // that the disk's thread needs
   kvcache::Digest domain{}, fingerprint{};
 };
 
@@ -60,6 +67,7 @@ struct CachedPrompt {
   std::vector<std::uint64_t> token_ends;  // see kvcache/boundaries.h; empty: nothing is known of its text
   std::vector<kvcache::TextSpan> spans;   // of its messages
   std::string session;                    // "": none
+  kvcache::Digest domain{};               // of its tenant: domain_for()
   bool ephemeral = false;                 // nothing behind the system text is kept
   MonotonicTime arrived{};
 
@@ -89,6 +97,11 @@ class PrefixCache {
   // `io`: null without a disk tier.
   PrefixCache(CacheOptions options, Decoder& decoder, RecordIo* io, const Clock& clock);
 
+  // What prompts of this tenant share; "": what all share that have none.
+  kvcache::Digest domain_for(const std::string& tenant) const;
+  // Prompts of this domain come: what is on disk of it becomes part of the tree.
+  void meet(const kvcache::Digest& domain);
+
   // Images of this context have this layout and may be moved: a probe found that it works. Nothing: its
   // images do not parse and are kept whole.
   void open(std::optional<kvcache::ImageLayout> layout, std::uint32_t streams);
@@ -100,6 +113,9 @@ class PrefixCache {
 
   // --- while a run waits
   kvcache::Resume offer(const CachedPrompt& prompt) const;
+  // Is there memory to bring the offer into a slot that does not hold it? What only another slot has passes
+  // through the staging buffer and the host tier.
+  bool can_move(const kvcache::Resume& offer) const;
   // Another run computes at least 128 more tokens of it than `have`: it goes on when that one is there.
   bool must_wait(CachedPrompt& prompt, std::uint32_t have, MonotonicTime now);
   // What the offer needs from the disk is on its way, or what is on the disk is not known yet: ask again.
@@ -138,8 +154,8 @@ class PrefixCache {
   void finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now);
 
   // What followed these tokens in an earlier run, as far as it is known. `place`: see Tree::continuation().
-  std::vector<Token> continuation(std::span<const Token> tokens, std::size_t limit,
-                                  kvcache::TreePlace& place) const;
+  std::vector<Token> continuation(const kvcache::Digest& domain, std::span<const Token> tokens,
+                                  std::size_t limit, kvcache::TreePlace& place) const;
 
   // --- drafts where memory cannot be cut
   bool can_go_back() const { return open_; }
@@ -157,34 +173,46 @@ class PrefixCache {
   // Waits until all is written, at most until then.
   void settle(MonotonicTime until);
   void pressure(MonotonicTime now);
+  // Half of the memory that the cache has, buffer included, is given back for good. Returns what it keeps.
+  Bytes give_back_half(MonotonicTime now);
 
   // --- for people
   const kvcache::Tree& tree() const { return tree_; }
-  const kvcache::Digest& domain() const { return options_.domain; }
   CacheStatistics statistics() const;
   std::optional<kvcache::PrefixBreak> find_break(const CachedPrompt& prompt) const;
-  Result<> pin(kvcache::NodeId node) { return tree_.pin(node); }
-  void unpin(kvcache::NodeId node) { tree_.unpin(node); }
+  // A pin is part of the node's record, and so holds after a restart.
+  Result<> pin(kvcache::NodeId node);
+  void unpin(kvcache::NodeId node);
   kvcache::Tree::Dropped drop(kvcache::NodeId node);
   // What only this session uses. Idle slots that held its tokens are in the result: clear them.
   kvcache::Tree::Dropped drop_session(const std::string& session);
 
  private:
   kvcache::NodeId tip(int slot) const { return tips_[static_cast<std::size_t>(slot)]; }
-  bool moves() const { return open_ && tree_.budget(kvcache::Tier::host) > 0; }
+  bool moves() const { return open_ && host_budget_.whole() > 0; }
   void set_tip(int slot, kvcache::NodeId node);
   // The deepest node that ends at or before `tokens` of these keys.
-  kvcache::NodeId node_within(std::span<const kvcache::Key> keys, std::uint32_t tokens) const;
+  kvcache::NodeId node_within(const kvcache::Digest& domain, std::span<const kvcache::Key> keys,
+                              std::uint32_t tokens) const;
   // How many of the first tokens up to `tip` are safe outside slots.
   std::uint32_t safe_tokens(kvcache::NodeId tip) const;
+  bool fits_staging(Bytes bytes) const {
+    return bytes > 0 && (options_.staging_limit == 0 || bytes <= options_.staging_limit);
+  }
   bool make_staging(Bytes bytes);
+  // What is being read from the disk will need its place.
+  void set_host_budget(MonotonicTime now);
+  bool begin_load(const kvcache::DiskRecord& record, kvcache::NodeId wanted, MonotonicTime now);
   bool make_room(Bytes bytes, kvcache::NodeId node);
   // Into the staging buffer, whose beginning is returned.
   std::optional<std::span<std::byte>> read_image(int slot, bool partial);
   std::optional<std::span<std::byte>> export_image(int slot, bool partial);
+  bool has_room_to_begin(kvcache::NodeId node) const;
   bool export_slot(int slot, std::uint32_t first);
   bool export_checkpoint(int slot);
   void keep_whole_image(int slot, std::span<const std::byte> image);
+  void adopt(MonotonicTime now);
+  void record_pin(kvcache::NodeId node);
   void note(kvcache::Tree::Dropped dropped);
   void relieve();
   void take(RecordIo::Completion completion, MonotonicTime now);
@@ -206,12 +234,14 @@ class PrefixCache {
   Bytes checkpoint_bytes_ = 0;         // of the last one
   std::vector<kvcache::NodeId> tips_;  // by slot: the deepest node that it holds
 
-  std::set<kvcache::Digest> loading_;
+  std::map<kvcache::Digest, Bytes> loading_;  // records on their way, and what they take
   kvcache::NodeId writing_ = kvcache::kNoNode;
+  bool writes_pin_ = false;  // as the record under way says it
   bool write_all_ = false, write_due_ = false;
   bool indexed_ = true;
-  std::vector<kvcache::IndexEntry> index_;
-  bool changed_ = false;  // something happened that waiting runs may use
+  std::set<kvcache::Digest> domains_;       // whose records are part of the tree
+  std::vector<kvcache::IndexEntry> index_;  // other records that were found
+  bool changed_ = false;                    // something happened that waiting runs may use
   CacheStatistics counts_;
 };
 

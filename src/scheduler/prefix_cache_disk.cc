@@ -29,6 +29,7 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
   if (auto* written = std::get_if<RecordIo::Written>(&completion)) {
     if (written->record) {
       tree_.set_disk(written->node, written->record);
+      if (tree_.pinned_here(written->node) != writes_pin_) record_pin(written->node);
     } else {
       write_all_ = false;  // the disk refuses: what waits is tried again with the next change
     }
@@ -38,6 +39,7 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
     note(tree_.relieve(Tier::disk));
   } else if (auto* loaded = std::get_if<RecordIo::Loaded>(&completion)) {
     loading_.erase(loaded->record);
+    set_host_budget(now);
     changed_ = true;
     if (!loaded->content) {
       tree_.forget_record(loaded->record);
@@ -50,10 +52,60 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
     auto& found = std::get<RecordIo::Indexed>(completion);
     std::move(found.entries.begin(), found.entries.end(), std::back_inserter(index_));
     if (!found.last) return;
-    kvcache::adopt_index(tree_, options_.domain, std::exchange(index_, {}), now, clock_.wall_now());
     indexed_ = changed_ = true;
-    note(tree_.relieve(Tier::disk));
+    adopt(now);
   }
+}
+
+// Records of tenants that did not ask yet stay outside: nothing is known of their domain but its hash.
+void PrefixCache::adopt(MonotonicTime now) {
+  for (const kvcache::Digest& domain : domains_)
+    index_ = kvcache::adopt_index(tree_, domain, std::exchange(index_, {}), now, clock_.wall_now());
+  note(tree_.relieve(Tier::disk));
+}
+
+void PrefixCache::meet(const kvcache::Digest& domain) {
+  if (domains_.insert(domain).second && indexed_ && !index_.empty()) adopt(clock_.now());
+}
+
+// What is read is memory from its beginning on. False: there is no room for it, or will be none once the
+// others are here.
+bool PrefixCache::begin_load(const kvcache::DiskRecord& record, NodeId wanted, MonotonicTime now) {
+  if (!make_room(record.bytes, wanted)) return false;
+  loading_[record.id] = record.bytes;
+  set_host_budget(now);
+  return true;
+}
+
+void PrefixCache::set_host_budget(MonotonicTime now) {
+  Bytes budget = host_budget_.bytes(now);
+  for (const auto& [record, bytes] : loading_) budget -= std::min(budget, bytes);
+  if (budget == tree_.budget(Tier::host)) return;
+  const bool less = budget < tree_.budget(Tier::host);
+  tree_.set_budget(Tier::host, budget);
+  if (less && tree_.used(Tier::host) > budget) relieve();
+}
+
+Result<> PrefixCache::pin(NodeId node) {
+  const bool before = tree_.pinned_here(node);
+  GEZEL_CHECK(tree_.pin(node));
+  if (!before) record_pin(node);
+  return {};
+}
+
+void PrefixCache::unpin(NodeId node) {
+  if (!tree_.pinned_here(node)) return;
+  tree_.unpin(node);
+  if (!tree_.pinned_here(node)) record_pin(node);
+}
+
+// Says in the node's record what holds of it now. One that has none yet, or is being written, gets it with
+// that.
+void PrefixCache::record_pin(NodeId id) {
+  write_due_ = true;
+  const kvcache::Node* node = tree_.find(id);
+  if (io_ == nullptr || node == nullptr || !node->disk || node->disk->end != node->end) return;
+  io_->set_pinned(node->disk->id, tree_.pinned_here(id));
 }
 
 void PrefixCache::write_next() {
@@ -64,8 +116,9 @@ void PrefixCache::write_next() {
     return;
   }
   const kvcache::Node& node = *tree_.find(id);
-  io_->write(id, kvcache::record_header(tree_, id, options_.fingerprint, options_.mode), node.rows,
-             node.checkpoint);
+  auto header = kvcache::record_header(tree_, id, options_.fingerprint, options_.mode);
+  writes_pin_ = header.pinned;
+  io_->write(id, std::move(header), node.rows, node.checkpoint);
   tree_.acquire(id);
   writing_ = id;
 }

@@ -46,8 +46,29 @@ void PrefixCache::save(int slot, bool ends) {
   dropped(slot);
 }
 
+bool PrefixCache::can_move(const kvcache::Resume& offer) const {
+  if (offer.tokens == 0) return true;
+  if (!moves()) return false;
+  const kvcache::ImageLayout layout = layout_.value_or(kvcache::ImageLayout{});
+  if (!fits_staging(kvcache::composed_bytes(layout, {.streams = streams_, .sequence = 0}, offer.imported,
+                                            offer.checkpoint.get())))
+    return false;
+  Bytes rows = 0;
+  int slot = -1;
+  for (const kvcache::ResumeStep& step : offer.steps) {
+    if (step.source != kvcache::Source::slot) continue;
+    rows += (step.to - step.from) * layout.rows.token_bytes();
+    slot = step.slot;
+  }
+  // An export takes the whole slot.
+  const auto held = static_cast<std::uint64_t>(decoder_.position_max(std::max(slot, 0)) + 1);
+  return slot < 0 || (rows <= tree_.budget(Tier::host) &&
+                      fits_staging(kvcache::composed_bytes(layout, {.streams = streams_, .sequence = slot},
+                                                           held, offer.checkpoint.get())));
+}
+
 bool PrefixCache::make_staging(Bytes bytes) {
-  if (bytes == 0 || (options_.staging_limit > 0 && bytes > options_.staging_limit)) return false;
+  if (!fits_staging(bytes)) return false;
   if (staging_.size() < bytes) {
     Buffer().swap(staging_);  // its content is not needed
     staging_.resize(bytes);
@@ -94,9 +115,22 @@ bool PrefixCache::make_room(Bytes bytes, NodeId node) {
   return fits;
 }
 
+// Rows are kept from the path's beginning on: nothing of it can be kept where not even the first missing ones
+// fit the whole budget.
+bool PrefixCache::has_room_to_begin(NodeId node) const {
+  if (!layout_) return true;
+  for (const NodeId id : tree_.path(node)) {
+    const kvcache::Node& step = *tree_.find(id);
+    if (step.rows.empty() && !step.disk)
+      return (step.end - step.start) * layout_->rows.token_bytes() <= tree_.budget(Tier::host);
+  }
+  return true;
+}
+
 bool PrefixCache::export_slot(int slot, std::uint32_t first) {
   const NodeId node = tip(slot);
-  const auto bytes = node == kNoNode ? std::nullopt : export_image(slot, false);
+  const bool possible = node != kNoNode && has_room_to_begin(node);
+  const auto bytes = possible ? export_image(slot, false) : std::nullopt;
   if (!bytes) return false;
   if (!layout_) {
     keep_whole_image(slot, *bytes);
@@ -120,13 +154,14 @@ bool PrefixCache::export_checkpoint(int slot) {
   if (!bytes) return false;
   if (!layout_) {
     keep_whole_image(slot, *bytes);
-  } else if (auto checkpoint = kvcache::parse_checkpoint(*bytes, image_kind(options_.mode))) {
+  } else if (make_room(bytes->size(), node)) {  // before there is a copy of it
+    auto checkpoint = kvcache::parse_checkpoint(*bytes, image_kind(options_.mode));
+    if (!checkpoint) {
+      log_warn("a checkpoint could not be kept", {{"reason", checkpoint.error().message}});
+      return false;
+    }
     checkpoint_bytes_ = checkpoint->bytes.size();
-    if (make_room(checkpoint_bytes_, node))
-      tree_.set_checkpoint(node, std::make_shared<const Checkpoint>(std::move(*checkpoint)));
-  } else {
-    log_warn("a checkpoint could not be kept", {{"reason", checkpoint.error().message}});
-    return false;
+    tree_.set_checkpoint(node, std::make_shared<const Checkpoint>(std::move(*checkpoint)));
   }
   relieve();
   return true;
@@ -136,11 +171,11 @@ void PrefixCache::keep_whole_image(int slot, std::span<const std::byte> image) {
   const NodeId node = tip(slot);
   // Of use only where the slot stands at the node's end.
   if (static_cast<std::int64_t>(tree_.find(node)->end) != decoder_.position_max(slot) + 1) return;
+  checkpoint_bytes_ = image.size();
+  if (!make_room(image.size(), node)) return;
   Checkpoint checkpoint{.kind = Checkpoint::Kind::whole};
   checkpoint.bytes.assign(image.begin(), image.end());
-  checkpoint_bytes_ = image.size();
-  if (make_room(image.size(), node))
-    tree_.set_checkpoint(node, std::make_shared<const Checkpoint>(std::move(checkpoint)));
+  tree_.set_checkpoint(node, std::make_shared<const Checkpoint>(std::move(checkpoint)));
   write_due_ = true;
 }
 
@@ -186,7 +221,7 @@ bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, in
   tree_.acquire(resume.node);
   if (const NodeId before = std::exchange(prompt.held, resume.node); before != kNoNode) tree_.release(before);
   tree_.touch(resume.node, now, !prompt.parked);
-  set_tip(slot, node_within(prompt.keys, resume.tokens));
+  set_tip(slot, node_within(prompt.domain, prompt.keys, resume.tokens));
   write_due_ = true;
 
   if (std::exchange(prompt.parked, false)) return true;

@@ -37,6 +37,7 @@ class PrefixCacheTest : public SchedulerTest {
     Options options;
     options.recurrent = mode == Mode::hybrid || mode == Mode::recurrent;
     options.sliding_window = mode == Mode::window ? 16 : 0;
+    options.verify = verify_;
     make(slots, 4096, options);
   }
   // The process ends and begins again; the disk stays.
@@ -72,7 +73,7 @@ class PrefixCacheTest : public SchedulerTest {
 
   Mode mode_ = Mode::full;
   int slots_ = 1;
-  bool open_ = true, with_disk_ = false;
+  bool open_ = true, with_disk_ = false, verify_ = false;
   Bytes host_budget_ = 64 * kMiB;
   std::unique_ptr<MemoryRecords> records_;
 };
@@ -179,7 +180,7 @@ TEST_F(PrefixCacheTest, NothingMovesBeforeTheProbeHasRun) {
   open_ = false;
   start(2);
   answer(1, words(600, 1) + words(150, 2), 600);
-  answer(2, words(600, 1) + words(40, 3), 600);
+  answer(2, words(600, 1) + words(300, 3), 600);
   EXPECT_EQ(cached(2), 0);
   EXPECT_EQ(decoder_->exports + decoder_->imports, 0);
   open();
@@ -210,9 +211,53 @@ TEST_F(PrefixCacheTest, ABudgetOfNothingKeepsToTheSlots) {
   host_budget_ = 0;
   start(2);
   answer(1, words(600, 1) + words(150, 2), 600);
-  answer(2, words(600, 1) + words(40, 3), 600);
+  answer(2, words(600, 1) + words(300, 3), 600);
   EXPECT_EQ(cached(2), 0);
   EXPECT_EQ(cache_->statistics().host_bytes, 0u);
+}
+
+TEST_F(PrefixCacheTest, APromptAskedAgainAfterALongAnswerIsNotComputedAgain) {
+  // Without memory to move it, with too little for it, and with enough.
+  for (const Bytes budget : {Bytes{0}, 2 * kKiB, 64 * kMiB}) {
+    SCOPED_TRACE(budget);
+    sink_ = {};
+    host_budget_ = budget;
+    start(3);
+    answer(1, words(500, 1), 0, 700);
+    answer(2, words(500, 1), 0, 700);
+    EXPECT_EQ(cached(2), 499);
+    answer(3, words(450, 1) + words(30, 2), 0);
+    EXPECT_EQ(cached(3), 450) << "its last words were changed";
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
+TEST_F(PrefixCacheTest, WhatCannotBeMovedIsNotExportedInVain) {
+  host_budget_ = 2 * kKiB;
+  start(2);
+  answer(1, words(600, 1), 600, 300);
+  const int before = decoder_->exports;
+  answer(2, words(600, 1), 600, 10);
+  EXPECT_EQ(decoder_->exports, before);
+  EXPECT_EQ(sink_.done[2].cached.slot, 599);
+}
+
+TEST_F(PrefixCacheTest, ConversationsWithOneSystemTextPartIntoSlotsOfTheirOwn) {
+  host_budget_ = 0;
+  start(2);
+  auto one = words(600, 1) + words(50, 2), other = words(600, 1) + words(50, 3);
+  std::int64_t last = 0;
+  for (RunId id = 1; id <= 20; id += 2) {
+    answer(id, one, 600, 40);
+    answer(id + 1, other, 600, 40);
+    for (auto [chat, run] : {std::pair(&one, id), std::pair(&other, id + 1)}) {
+      for (const char c : sink_.text[run]) chat->push_back(c - '!');
+      *chat = *chat + words(20, static_cast<int>(run) + 50);
+    }
+    last = sink_.done[id].cached_tokens;
+  }
+  EXPECT_GT(last, 900) << "each goes on where it was";
 }
 
 TEST_F(PrefixCacheTest, TheBudgetHolds) {
@@ -339,6 +384,134 @@ TEST_F(PrefixCacheTest, ADiskThatNeverAnswersIsWaitedForOnlySoLong) {
   run_all();
   EXPECT_EQ(sink_.text[2], expected_text(words(1'500, 1) + words(10, 2), 5));
   EXPECT_EQ(cached(2), 0);
+}
+
+TEST_F(PrefixCacheTest, APinHoldsAfterARestart) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(300, 2), 600);
+  cache_->save_everything();
+  scheduler_->poke();
+  scheduler_->poke();
+  const auto system_node = [&] {
+    kvcache::NodeId found = kvcache::kNoNode;
+    cache_->tree().each([&](kvcache::NodeId id, const kvcache::Node& node) {
+      if (node.end == 600) found = id;
+    });
+    return found;
+  };
+  ASSERT_TRUE(cache_->tree().find(system_node())->disk) << "it was written before it was pinned";
+  ASSERT_TRUE(cache_->pin(system_node()));
+  restart();
+  scheduler_->poke();
+  EXPECT_TRUE(cache_->tree().pinned_here(system_node()));
+  EXPECT_EQ(cache_->tree().find(system_node())->pins, 1u);
+  cache_->unpin(system_node());
+  restart();
+  scheduler_->poke();
+  EXPECT_FALSE(cache_->tree().pinned_here(system_node()));
+}
+
+TEST_F(PrefixCacheTest, APinBelowDoesNotPinWhatIsAboveForItself) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(300, 2), 600);
+  const auto path =
+      cache_->tree().match(cache_->domain_for(""), kvcache::token_keys(words(600, 1) + words(300, 2))).path;
+  ASSERT_EQ(path.size(), 2u);
+  ASSERT_TRUE(cache_->pin(path.back()));
+  restart();
+  scheduler_->poke();
+  int pins = 0;
+  cache_->tree().each(
+      [&](kvcache::NodeId, const kvcache::Node& node) { pins += static_cast<int>(node.pins); });
+  EXPECT_EQ(pins, 2) << "one for the node, and one that it gives its parent";
+}
+
+TEST_F(PrefixCacheTest, WhatIsBeingReadIsPartOfTheBudget) {
+  with_disk_ = true;
+  host_budget_ = 20 * kKiB;  // of 2,560 tokens
+  start(1);
+  answer(1, words(1'500, 1), 1'500);
+  restart();
+  answer(2, words(1'500, 2), 1'500);
+  records_->holds_back = true;
+  scheduler_->submit(chat(3, words(1'500, 1) + words(10, 2), 1'500));
+  for (int i = 0; i < 100 && scheduler_->runnable(); ++i) scheduler_->step();
+  EXPECT_EQ(records_->loads, 1);
+  EXPECT_LE(cache_->tree().used(kvcache::Tier::host) + 1'500 * 8, host_budget_);
+  EXPECT_LE(cache_->tree().budget(kvcache::Tier::host) + 1'500 * 8, host_budget_);
+}
+
+TEST_F(PrefixCacheTest, MemoryThatAnotherModelNeedsIsGivenBackForGood) {
+  host_budget_ = 64 * kMiB;
+  start(2);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  EXPECT_EQ(cache_->give_back_half(clock_.now()), 32 * kMiB);
+  EXPECT_LE(cache_->statistics().host_budget, 32 * kMiB);
+  clock_.advance(std::chrono::minutes(20));
+  cache_->tend(clock_.now());
+  EXPECT_LE(cache_->statistics().host_budget, 32 * kMiB);
+  answer(2, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(cached(2), 600) << "what it keeps is used on";
+  cache_->give_back_half(clock_.now());
+  EXPECT_EQ(cache_->give_back_half(clock_.now()), 0u);
+  EXPECT_EQ(cache_->statistics().host_bytes, 0u);
+  answer(3, words(600, 1) + words(300, 4), 600);
+  EXPECT_EQ(cache_->tree().check(), "");
+}
+
+// --- tenants, spec 40 case 52
+
+TEST_F(PrefixCacheTest, TenantsShareNothing) {
+  with_disk_ = true;
+  start(3);
+  const auto ask = [&](RunId id, const std::string& tenant, int tail) {
+    RunSpec run = chat(id, words(600, 1) + words(30, tail), 600);
+    run.tenant = tenant;
+    scheduler_->submit(std::move(run));
+    for (int i = 0; i < 10; ++i) {
+      run_all();
+      scheduler_->poke();
+    }
+    return sink_.done[id].cached_tokens;
+  };
+  EXPECT_EQ(ask(1, "a", 2), 0);
+  EXPECT_EQ(ask(2, "b", 2), 0) << "not from the slot either";
+  EXPECT_EQ(ask(3, "", 2), 0);
+  EXPECT_EQ(ask(4, "a", 3), 600);
+  restart();
+  EXPECT_EQ(ask(5, "c", 2), 0);
+  EXPECT_EQ(ask(6, "b", 2), 629) << "its records are found with its first request";
+  EXPECT_EQ(cache_->tree().check(), "");
+}
+
+TEST_F(PrefixCacheTest, TwoTenantsAtTheSameMomentDoNotWaitForEachOther) {
+  start(2);
+  for (RunId id = 1; id <= 2; ++id) {
+    RunSpec run = chat(id, words(900, 1), 900);
+    run.tenant = std::to_string(id);
+    scheduler_->submit(std::move(run));
+  }
+  run_all();
+  EXPECT_EQ(computed(), 2 * 900);
+}
+
+// --- diagnoses
+
+TEST_F(PrefixCacheTest, VerifyingComparesWhatWasCachedWithAColdRun) {
+  verify_ = true;
+  start(2);
+  answer(1, words(600, 1) + words(150, 2), 600);
+  EXPECT_EQ(scheduler_->statistics().verified, 0u) << "nothing of it was cached";
+  answer(2, words(600, 1) + words(40, 3), 600);
+  EXPECT_EQ(scheduler_->statistics().verified, 1u);
+  EXPECT_EQ(scheduler_->statistics().verify_failed, 0u);
+  answer(4, words(300, 8), 0);  // the slots have other texts now
+  answer(5, words(300, 9), 0);
+  decoder_->spoil_imports = true;
+  answer(3, words(600, 1) + words(35, 4), 600);
+  EXPECT_EQ(scheduler_->statistics().verify_failed, 1u);
 }
 
 // --- models whose memory cannot be cut anywhere

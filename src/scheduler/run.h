@@ -11,6 +11,11 @@
 
 namespace gezel::scheduler {
 
+// What one tenant's answers were is no guess for another's.
+inline std::uint64_t tenant_seed(const std::string& tenant) {
+  return tenant.empty() ? 0 : kvcache::session_tag(tenant);
+}
+
 // `keys` holds the prompt and every sampled token; the first `fed` of them have KV cells in the run's slot,
 // because they were part of a call that succeeded (spec 40 section 11.13). What lies between is pending: fed
 // with the next call.

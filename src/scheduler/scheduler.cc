@@ -48,6 +48,7 @@ void Scheduler::submit(RunSpec spec) {
   }
   runs_.push_back(std::make_unique<Run>(std::move(spec)));
   runs_.back()->prompt = cached_prompt(runs_.back()->spec);
+  if (cache_ != nullptr) cache_->meet(runs_.back()->prompt.domain);
   runs_.back()->arrived = clock_.now();
   runs_.back()->order = ++arrivals_;
   leave_to_family(runs_.back()->spec.parent_session, runs_.back()->arrived);
@@ -175,6 +176,7 @@ void Scheduler::prefill_one() {
     return conclude(*run, Verdict::stop);
   }
   if (!samples) return;
+  if (options_.verify && run->cached > 0 && !verify(*run)) return fail_run(*run, RunError::internal);
   Emission emission{.id = run->spec.id, .text = {}, .tokens = 0, .logprobs = {}};
   const Verdict verdict = take_token(*run, static_cast<int>(rows_.size()) - 1, emission);
   flush(*run, verdict, emission);
@@ -216,7 +218,8 @@ void Scheduler::fail_run(Run& run, RunError error, std::string_view detail) {
 
 // Takes the run out; its fed cells stay in the slot as the sticky run.
 void Scheduler::release(Run& run) {
-  if (options_.speculation) shared_ngrams_.learn(0, run.keys, static_cast<std::size_t>(run.prompt_tokens));
+  if (options_.speculation)
+    shared_ngrams_.learn(tenant_seed(run.spec.tenant), run.keys, static_cast<std::size_t>(run.prompt_tokens));
   if (run.slot >= 0) {
     Slot& slot = slots_[static_cast<std::size_t>(run.slot)];
     sink_.on_slot(run.slot, run.keys);
@@ -295,6 +298,8 @@ Statistics Scheduler::statistics() const {
   out.prompt_tokens = prompt_tokens_;
   out.cached_tokens = cached_tokens_;
   out.generated_tokens = generated_tokens_;
+  out.verified = verified_;
+  out.verify_failed = verify_failed_;
   return out;
 }
 

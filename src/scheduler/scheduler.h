@@ -49,6 +49,7 @@ struct Options {
   double target_itl_ms = 115;
   costmodel::CostModel costs;    // what is known of the times of steps before the first one
   bool reuse = true;             // false: every prompt is computed whole (diagnoses)
+  bool verify = false;           // what was cached is compared with a cold run (diagnoses)
   bool speculation = true;       // drafts are checked where it pays
   std::int64_t max_outputs = 1;  // rows with logits in one call; at least `slots`
 };
@@ -66,6 +67,7 @@ struct RunSpec {
   std::vector<std::uint64_t> token_ends;  // bytes of the prompt's text that tokens 0..i make
   std::vector<kvcache::TextSpan> spans;   // of its messages in that text
   std::string session, parent_session;
+  std::string tenant;  // shares nothing with others; "": with all that have none
   bool ephemeral = false;
   bool only_prompt = false;  // computed and kept; nothing is sampled
 };
@@ -123,6 +125,7 @@ struct Statistics {
   std::int64_t cells_used = 0;
   std::uint64_t decode_steps = 0;
   std::uint64_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+  std::uint64_t verified = 0, verify_failed = 0;  // prompts, see Options::verify
 };
 
 // What is known of a prompt before it has a slot.
@@ -180,12 +183,13 @@ class Scheduler {
     Run* run = nullptr;
     std::uint64_t last_used = 0;
     std::string session;         // of its last run
+    std::string tenant;          // whose its tokens are
     MonotonicTime kept_until{};  // see kvcache::SlotState
   };
 
   void assign_slots();
   bool try_assign(Run& run, MonotonicTime now);
-  std::vector<kvcache::SlotState> slot_states(std::span<const Token> prompt, const std::string& session,
+  std::vector<kvcache::SlotState> slot_states(const RunSpec& spec, std::span<const Token> keys,
                                               MonotonicTime now) const;
   std::uint32_t reusable(const Slot& slot, int index, std::span<const Token> prompt) const;
   void occupy(Run& run, int index, std::uint32_t keep, const kvcache::Resume* offer, MonotonicTime now);
@@ -206,6 +210,7 @@ class Scheduler {
   bool take_back(const Stream& stream);
   void prefill_one();
   Run* next_prompt();
+  bool verify(const Run& run);
   enum class Verdict { goes_on, stop, length, broken, off_course };
   Verdict advance(const Stream& stream, double ratio, int runs, std::vector<Emission>& emissions);
   // Samples the run's next token from a row of the last call, and adds those that must follow it.
@@ -245,6 +250,7 @@ class Scheduler {
   bool move_waits_ = false;  // somebody waits only for the next one to be allowed
   std::atomic<std::uint64_t> decode_steps_{0};
   std::uint64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_tokens_ = 0;
+  std::uint64_t verified_ = 0, verify_failed_ = 0;
 
   // The abort flag is armed only while a prompt is computed: a decode call must never be cut short.
   std::mutex abort_mutex_;

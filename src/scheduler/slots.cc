@@ -34,8 +34,8 @@ std::uint32_t Scheduler::reusable(const Slot& slot, int index, std::span<const T
   return keep;
 }
 
-std::vector<kvcache::SlotState> Scheduler::slot_states(std::span<const Token> prompt,
-                                                       const std::string& session, MonotonicTime now) const {
+std::vector<kvcache::SlotState> Scheduler::slot_states(const RunSpec& spec, std::span<const Token> keys,
+                                                       MonotonicTime now) const {
   std::vector<kvcache::SlotState> states;
   for (int index = 0; index < options_.slots; ++index) {
     const Slot& slot = slots_[static_cast<std::size_t>(index)];
@@ -44,8 +44,8 @@ std::vector<kvcache::SlotState> Scheduler::slot_states(std::span<const Token> pr
                              .last_used = slot.last_used,
                              .kept_until = slot.kept_until};
     // A fork does not go on in the slot that it was forked from.
-    const bool forked = slot.kept_until > now && slot.session != session;
-    if (!state.live && !forked) state.keep = reusable(slot, index, prompt);
+    const bool forked = slot.kept_until > now && slot.session != spec.session;
+    if (!state.live && !forked && slot.tenant == spec.tenant) state.keep = reusable(slot, index, keys);
     states.push_back(state);
   }
   return states;
@@ -54,8 +54,9 @@ std::vector<kvcache::SlotState> Scheduler::slot_states(std::span<const Token> pr
 // False: nobody behind it gets a slot now either.
 bool Scheduler::try_assign(Run& run, MonotonicTime now) {
   kvcache::Resume offer = cache_ != nullptr ? cache_->offer(run.prompt) : kvcache::Resume{};
-  const auto states = slot_states(run.keys, run.spec.session, now);
+  const auto states = slot_states(run.spec, run.keys, now);
   const auto size = static_cast<std::uint32_t>(run.keys.size());
+  if (cache_ != nullptr && !cache_->can_move(offer)) offer = {};
   kvcache::SlotChoice choice = kvcache::choose_slot(states, size, offer.tokens, now);
   const bool continues = choice.kind == kvcache::SlotChoice::Kind::continues;
   if (cache_ != nullptr) {
@@ -88,9 +89,10 @@ bool Scheduler::try_assign(Run& run, MonotonicTime now) {
         break;
       }
     }
-    // What could not be exported will not come, and is computed.
+    // What could not be exported will not come: it is used where it is, or computed.
     if (cache_->offer(run.prompt).needs_export()) {
-      occupy(run, choice.slot, own, nullptr, now);
+      choice = kvcache::choose_slot(states, size, 0, now);
+      occupy(run, choice.slot, states[static_cast<std::size_t>(choice.slot)].keep, nullptr, now);
       return true;
     }
   } else if (saves) {
@@ -140,6 +142,7 @@ void Scheduler::occupy(Run& run, int index, std::uint32_t keep, const kvcache::R
   }
   slot.run = &run;
   slot.session = run.spec.session;
+  slot.tenant = run.spec.tenant;
   run.slot = index;
   run.fed = keep;
   if (std::exchange(run.parked, false)) {
@@ -226,9 +229,10 @@ void Scheduler::leave_to_family(const std::string& session, MonotonicTime now) {
 Forecast Scheduler::forecast(const RunSpec& spec) const {
   Forecast out;
   CachedPrompt prompt = cached_prompt(spec);
-  const kvcache::Resume offer = cache_ != nullptr ? cache_->offer(prompt) : kvcache::Resume{};
+  kvcache::Resume offer = cache_ != nullptr ? cache_->offer(prompt) : kvcache::Resume{};
+  if (cache_ != nullptr && !cache_->can_move(offer)) offer = {};
   const MonotonicTime now = clock_.now();
-  const auto choice = kvcache::choose_slot(slot_states(spec.prompt, spec.session, now),
+  const auto choice = kvcache::choose_slot(slot_states(spec, spec.prompt, now),
                                            static_cast<std::uint32_t>(spec.prompt.size()), offer.tokens, now);
   out.cached = std::max(choice.keep, offer.tokens);
   if (cache_ != nullptr) out.prefix_break = cache_->find_break(prompt);
@@ -242,6 +246,7 @@ CachedPrompt Scheduler::cached_prompt(const RunSpec& spec) const {
   prompt.token_ends = spec.token_ends;
   prompt.spans = spec.spans;
   prompt.session = spec.session;
+  if (cache_ != nullptr) prompt.domain = cache_->domain_for(spec.tenant);
   prompt.ephemeral = spec.ephemeral;
   prompt.arrived = clock_.now();
   return prompt;

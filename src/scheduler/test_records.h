@@ -19,7 +19,7 @@ class MemoryRecords final : public RecordIo {
       done_.push_back(Written{.node = node, .record = nullptr});
       return;
     }
-    auto record = kvcache::encode_record(std::move(header), layout_, rows, checkpoint.get());
+    auto record = kvcache::encode_record(std::move(header), layout_, rows, checkpoint);
     ASSERT_TRUE(record) << record.error().message;
     done_.push_back(Written{.node = node, .record = kvcache::disk_ref(*record)});
     ++written;
@@ -32,7 +32,10 @@ class MemoryRecords final : public RecordIo {
     const auto file = files.find(record);
     if (file != files.end() && kvcache::common_prefix(file->second.record.header.keys, keys) == keys.size()) {
       auto& content = loaded.content.emplace();
-      content.parts = file->second.record.parts;
+      for (const auto& piece : file->second.record.rows) {
+        // As a file would give them: of its own, not the tree's.
+        content.parts.push_back(std::make_shared<const kvcache::Rows>(*kvcache::slice(layout_.rows, piece)));
+      }
       if (file->second.checkpoint) content.checkpoint = *file->second.checkpoint;
       content.complete = !damaged;
       if (damaged && !content.parts.empty()) content.parts.pop_back();
@@ -42,6 +45,9 @@ class MemoryRecords final : public RecordIo {
     if (!holds_back) done_.push_back(std::move(loaded));
   }
   void remove(const kvcache::Digest& record) override { files.erase(record); }
+  void set_pinned(const kvcache::Digest& record, bool pinned) override {
+    if (const auto file = files.find(record); file != files.end()) file->second.record.header.pinned = pinned;
+  }
   std::vector<Completion> take(std::optional<MonotonicTime>) override { return std::exchange(done_, {}); }
   bool writable() const override { return accepts; }
   kvcache::StoreStatistics statistics() const override { return {.written = written}; }

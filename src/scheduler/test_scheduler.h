@@ -130,6 +130,7 @@ class FakeDecoder final : public Decoder {
       for (std::uint32_t i = 0; i < part->tokens; ++i) {
         Token token = 0;
         std::memcpy(&token, part->bytes.data() + part->tokens * 4 + i * 4, 4);
+        if (spoil_imports && i == 0) token = token == 1 ? 2 : 1;
         EXPECT_EQ(part->position(i), static_cast<std::int32_t>(cells.size()));
         cells.push_back(token);
       }
@@ -161,6 +162,7 @@ class FakeDecoder final : public Decoder {
   Token (*rule)(const std::vector<Token>& text) = next;
   kvcache::Mode mode = kvcache::Mode::full;  // of its images
   bool refuse_imports = false, refuse_exports = false;
+  bool spoil_imports = false;  // they look right and are not
   int imports = 0, exports = 0;
 
  private:

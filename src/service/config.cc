@@ -176,6 +176,13 @@ class ConfigReader {
         out.memory = mebibytes("/cacheBudgetMb/embedded", *own);
       }
     }
+    if (const auto* scope = member(file, "embeddedCacheScope")) {
+      if (scope->is_string() && (scope->get_string() == "model" || scope->get_string() == "tenant")) {
+        out.per_tenant = scope->get_string() == "tenant";
+      } else {
+        wrong("/embeddedCacheScope", *scope, "\"model\" or \"tenant\"");
+      }
+    }
     if (const auto* disk = member(file, "embeddedDiskCache")) {
       if (disk->is_bool()) {
         out.disk = disk->get_bool();

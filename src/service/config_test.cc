@@ -96,12 +96,15 @@ TEST(Config, ReadsHowMuchComputedPromptsMayTake) {
   EXPECT_EQ(file.config.prompt_cache.disk, false);
   EXPECT_EQ(file.config.prompt_cache.disk_all, 0u);
   EXPECT_EQ(parse_config("{}").config.prompt_cache.memory, std::nullopt);
+  EXPECT_FALSE(parse_config(R"({"embeddedCacheScope":"model"})").config.prompt_cache.per_tenant);
+  EXPECT_TRUE(parse_config(R"({"embeddedCacheScope":"tenant"})").config.prompt_cache.per_tenant);
 }
 
 TEST(Config, NamesAWrongBudgetOfComputedPrompts) {
   for (const auto& [text, pointer] : std::vector<std::pair<std::string, std::string>>{
            {R"({"cacheBudgetMb":4})", "/cacheBudgetMb"},
            {R"({"cacheBudgetMb":{"embedded":-1}})", "/cacheBudgetMb/embedded"},
+           {R"({"embeddedCacheScope":"all"})", "/embeddedCacheScope"},
            {R"({"embeddedDiskCache":"yes"})", "/embeddedDiskCache"},
            {R"({"embeddedDiskCacheBudgetMb":1.5})", "/embeddedDiskCacheBudgetMb"}}) {
     const auto file = parse_config(text);

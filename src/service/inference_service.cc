@@ -203,6 +203,7 @@ void use_config(ServiceOptions& options) {
   options.replicas = std::move(config.replicas);
   auto& cache = options.prompt_cache;
   if (!cache.memory) cache.memory = config.prompt_cache.memory;
+  cache.per_tenant = cache.per_tenant || config.prompt_cache.per_tenant;
   if (!cache.disk) cache.disk = config.prompt_cache.disk;
   if (!cache.disk_all) cache.disk_all = config.prompt_cache.disk_all;
   auto& draft = options.draft;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/heap.h"
+
 namespace gezel::worker {
 namespace {
 
@@ -35,6 +37,9 @@ void CacheDesk::answer(CacheCommand command) {
     drop(query, reply);
   } else if (query.op == "shrink") {
     cache_->pressure(clock_.now());
+  } else if (query.op == "trim") {
+    reply.count = static_cast<std::int64_t>(cache_->give_back_half(clock_.now()));
+    return_free_memory();
   } else if (query.op == "flush") {
     const auto before = cache_->statistics().disk.written;
     cache_->save_everything();
@@ -164,8 +169,7 @@ void CacheDesk::drop(const protocol::CacheQuery& query, protocol::CacheReply& re
   kvcache::Tree::Dropped dropped;
   if (query.node != kvcache::kNoNode) {
     const kvcache::Node* node = cache_->tree().find(query.node);
-    if (node == nullptr)
-      return refuse(reply, "cache-node-unknown", "The cache has no such node (any more).");
+    if (node == nullptr) return refuse(reply, "cache-node-unknown", "The cache has no such node (any more).");
     // What only slots have goes with them.
     const auto before = cache_->tree().size();
     scheduler_.clear_idle(std::vector<int>(node->slots));
@@ -246,6 +250,9 @@ protocol::CacheStats CacheDesk::statistics() const {
   out.corrupt = figures.disk.corrupt;
   out.disk_errors = figures.disk.no_space + figures.disk.write_errors + figures.disk.read_errors;
   out.evicted = figures.evicted;
+  const scheduler::Statistics runs = scheduler_.statistics();
+  out.verified = runs.verified;
+  out.verify_failed = runs.verify_failed;
   return out;
 }
 

@@ -12,9 +12,6 @@ namespace {
 
 using kvcache::Mode;
 
-// Of what the cache may occupy, the staging buffer gets no more than this part: longer prompts stay in their
-// slots.
-constexpr Bytes kStagingShare = 3;
 constexpr Bytes kImageExtra = kMiB;  // headers and what else a whole window has beside its rows
 
 Mode mode_of(const llama::Model& model) {
@@ -37,15 +34,28 @@ kvcache::Fingerprint fingerprint_of(const protocol::Load& load, Mode mode, int s
   return out;
 }
 
+// Tokens whose cells a sliding window has at most.
+Bytes window_cells(const llama::Context& context, int sliding_window) {
+  return std::min(static_cast<Bytes>(context.context_per_slot()),
+                  static_cast<Bytes>(sliding_window) + protocol::kMicroBatchTokens + 256);
+}
+
+// What writing and reading a record takes beside its rows: one layer of a part or of a window.
+Bytes scratch_bytes(const ProbeResult& probed, const llama::Context& context, int sliding_window) {
+  if (!probed.layout) return 0;
+  const Bytes rows = kvcache::row_major_scratch(probed.layout->rows, kvcache::kPartTokens);
+  if (!probed.layout->window) return rows;
+  return std::max(rows,
+                  kvcache::row_major_scratch(*probed.layout->window, window_cells(context, sliding_window)));
+}
+
 Bytes staging_bytes(const ProbeResult& probed, const llama::Context& context, int sliding_window) {
   const auto window = static_cast<Bytes>(context.context_per_slot());
   if (!probed.layout) return probed.checkpoint_bytes + kImageExtra;
   constexpr Bytes kCell = 8;  // position and sequence
   Bytes bytes = window * (probed.layout->rows.token_bytes() + kCell) + kImageExtra;
   if (probed.layout->window) {
-    const Bytes cells =
-        std::min(window, static_cast<Bytes>(sliding_window) + protocol::kMicroBatchTokens + 256);
-    bytes += cells * (probed.layout->window->token_bytes() + kCell);
+    bytes += window_cells(context, sliding_window) * (probed.layout->window->token_bytes() + kCell);
   } else {
     bytes += probed.checkpoint_bytes;
   }
@@ -71,7 +81,8 @@ StartedCache start_cache(const protocol::Load& load, const llama::Model& model, 
 
   const Bytes whole = load.cache.host_bytes;
   const Bytes staging =
-      std::min(staging_bytes(probed, context, model.sliding_window()), whole / kStagingShare);
+      std::min(staging_bytes(probed, context, model.sliding_window()), whole / scheduler::kStagingShare);
+  const Bytes scratch = load.cache.disk ? scratch_bytes(probed, context, model.sliding_window()) : 0;
   const bool usable = probed.passed && staging > 0;
   if (usable && load.cache.disk && !folder.empty()) {
     out.disk = std::make_unique<RecordThread>(
@@ -82,7 +93,8 @@ StartedCache start_cache(const protocol::Load& load, const llama::Model& model, 
   options.mode = mode;
   options.slots = context.slots();
   options.sliding_window = model.sliding_window();
-  options.host_budget = whole - staging;
+  options.host_budget = whole - std::min(whole, staging + scratch);
+  options.scratch = scratch;
   options.disk_budget = load.cache.disk_bytes;
   options.staging_limit = staging;
   options.domain = kvcache::domain_of("", "", "", "");

@@ -4,44 +4,39 @@
 
 #include "base/test_folder.h"
 #include "llama/test_support.h"
+#include "worker/context_decoder.h"
 
 namespace gezel::worker {
 namespace {
 
+std::unique_ptr<llama::Context> make_context(const llama::Model& model, bool flash) {
+  auto made = llama::Context::create(
+      model, {.slots = 2, .context_per_slot = 256, .threads = 2, .flash_attention = flash});
+  EXPECT_TRUE(made);
+  return std::move(*made);
+}
+
 // A real context, which may lose what it is given to bring back.
-class ProbedContext final : public scheduler::Decoder {
+class ProbedContext final : public ContextDecoder {
  public:
-  ProbedContext(const llama::Model& model, bool flash) {
-    auto made = llama::Context::create(
-        model, {.slots = 2, .context_per_slot = 256, .threads = 2, .flash_attention = flash});
-    EXPECT_TRUE(made);
-    context_ = std::move(*made);
-  }
+  ProbedContext(const llama::Model& model, bool flash) : ProbedContext(make_context(model, flash)) {}
   llama::DecodeCode decode(std::span<const llama::Row> rows) override {
     ++calls;
-    return context_->decode(rows);
-  }
-  std::span<const float> logits(int row) override { return context_->logits(row); }
-  bool remove(int slot, std::int32_t from, std::int32_t to) override {
-    return context_->remove(slot, from, to);
-  }
-  std::int32_t position_min(int slot) override { return context_->position_min(slot); }
-  std::int32_t position_max(int slot) override { return context_->position_max(slot); }
-  Bytes state_bytes(int slot, bool partial) override { return context_->state_bytes(slot, partial); }
-  Bytes export_state(int slot, bool partial, std::span<std::byte> out) override {
-    return context_->export_state(slot, partial, out);
+    return ContextDecoder::decode(rows);
   }
   Bytes import_state(int slot, bool partial, std::span<const std::byte> image) override {
-    if (!spoils) return context_->import_state(slot, partial, image);
+    if (!spoils) return ContextDecoder::import_state(slot, partial, image);
     Buffer spoiled(image.begin(), image.end());
     for (std::size_t i = spoiled.size() / 2; i < spoiled.size(); ++i) spoiled[i] = std::byte{0};
-    return context_->import_state(slot, partial, spoiled);
+    return ContextDecoder::import_state(slot, partial, spoiled);
   }
 
   bool spoils = false;
   int calls = 0;
 
  private:
+  explicit ProbedContext(std::unique_ptr<llama::Context> context)
+      : ContextDecoder(*context), context_(std::move(context)) {}
   std::unique_ptr<llama::Context> context_;
 };
 

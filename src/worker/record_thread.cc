@@ -55,6 +55,14 @@ void RecordThread::remove(const kvcache::Digest& record) {
   work_.notify_one();
 }
 
+void RecordThread::set_pinned(const kvcache::Digest& record, bool pinned) {
+  {
+    const std::lock_guard lock(mutex_);
+    pins_.push_back({record, pinned});
+  }
+  work_.notify_one();
+}
+
 std::vector<RecordThread::Completion> RecordThread::take(std::optional<MonotonicTime> until) {
   std::unique_lock lock(mutex_);
   if (until) finished_.wait_until(lock, *until, [this] { return !done_.empty(); });
@@ -70,7 +78,7 @@ void RecordThread::run() {
   find_records();
   std::unique_lock lock(mutex_);
   const auto something = [this] {
-    return stopping_ || !loads_.empty() || !writes_.empty() || !removals_.empty();
+    return stopping_ || !loads_.empty() || !writes_.empty() || !removals_.empty() || !pins_.empty();
   };
   while (true) {
     if (writable_.load()) {
@@ -89,6 +97,11 @@ void RecordThread::run() {
       removals_.pop_front();
       lock.unlock();
       store_.remove(record);
+    } else if (!pins_.empty()) {
+      const PinJob job = pins_.front();
+      pins_.pop_front();
+      lock.unlock();
+      store_.set_pinned(job.record, job.pinned);
     } else if (!writes_.empty()) {
       WriteJob job = std::move(writes_.front());
       writes_.pop_front();
@@ -115,12 +128,13 @@ void RecordThread::find_records() {
 
 RecordThread::Completion RecordThread::perform(WriteJob job) {
   Written written{.node = job.node, .record = nullptr};
-  const auto record = kvcache::encode_record(std::move(job.header), layout_, job.rows, job.checkpoint.get());
+  auto record = kvcache::encode_record(std::move(job.header), layout_, job.rows, std::move(job.checkpoint));
   if (!record) {
     log_warn("a prompt could not be written down", {{"reason", record.error().message}});
-  } else if (store_.write(*record)) {
-    written.record = kvcache::disk_ref(*record);
+    return written;
   }
+  auto reference = kvcache::disk_ref(*record);
+  if (store_.write(std::move(*record))) written.record = std::move(reference);
   return written;
 }
 

@@ -26,6 +26,7 @@ class RecordThread final : public scheduler::RecordIo {
              std::shared_ptr<const kvcache::Checkpoint> checkpoint) override;
   void load(const kvcache::Digest& record, std::vector<kvcache::Key> keys) override;
   void remove(const kvcache::Digest& record) override;
+  void set_pinned(const kvcache::Digest& record, bool pinned) override;
   std::vector<Completion> take(std::optional<MonotonicTime> until) override;
   bool writable() const override { return writable_.load(); }
   kvcache::StoreStatistics statistics() const override;
@@ -36,6 +37,10 @@ class RecordThread final : public scheduler::RecordIo {
     kvcache::RecordHeader header;
     std::vector<kvcache::Piece> rows;
     std::shared_ptr<const kvcache::Checkpoint> checkpoint;
+  };
+  struct PinJob {
+    kvcache::Digest record;
+    bool pinned;
   };
   struct LoadJob {
     kvcache::Digest record;
@@ -58,6 +63,7 @@ class RecordThread final : public scheduler::RecordIo {
   std::deque<LoadJob> loads_;
   std::deque<WriteJob> writes_;
   std::deque<kvcache::Digest> removals_;
+  std::deque<PinJob> pins_;
   std::vector<Completion> done_;
   kvcache::StoreStatistics statistics_;
   std::string trouble_;

@@ -31,6 +31,7 @@
 #include "worker/cache_start.h"
 #include "worker/commands.h"
 #include "worker/constraints.h"
+#include "worker/context_decoder.h"
 #include "worker/decode_loop.h"
 #include "worker/draft_start.h"
 #include "worker/exit_codes.h"
@@ -73,29 +74,6 @@ protocol::Failed load_failure(const Error& error) {
   failed.param = error.param;
   return failed;
 }
-
-// The context as the scheduler sees it.
-class ContextDecoder final : public scheduler::Decoder {
- public:
-  explicit ContextDecoder(llama::Context& context) : context_(context) {}
-  llama::DecodeCode decode(std::span<const llama::Row> rows) override { return context_.decode(rows); }
-  std::span<const float> logits(int row) override { return context_.logits(row); }
-  bool remove(int slot, std::int32_t from, std::int32_t to) override {
-    return context_.remove(slot, from, to);
-  }
-  std::int32_t position_min(int slot) override { return context_.position_min(slot); }
-  std::int32_t position_max(int slot) override { return context_.position_max(slot); }
-  Bytes state_bytes(int slot, bool partial) override { return context_.state_bytes(slot, partial); }
-  Bytes export_state(int slot, bool partial, std::span<std::byte> out) override {
-    return context_.export_state(slot, partial, out);
-  }
-  Bytes import_state(int slot, bool partial, std::span<const std::byte> image) override {
-    return context_.import_state(slot, partial, image);
-  }
-
- private:
-  llama::Context& context_;
-};
 
 // --- the end by a runaway template
 
@@ -380,6 +358,7 @@ int run_worker(int fd) {
   FrameSink sink(outbox, vocab, memory, decode_steps);
   const OutputText output(vocab);
   options.reuse = !load->cache.off;
+  options.verify = load->cache.verify;
   StartedCache cache = start_cache(*load, *loaded->model, *loaded->context, loaded->flash_attention, decoder,
                                    clock, [&commands] { commands.push(DiskDone{}); });
   const auto drafting = make_drafting(*load, *loaded, clock);

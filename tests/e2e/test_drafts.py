@@ -5,7 +5,7 @@ import json
 import pytest
 
 from conftest import FILES, GEMMA3, SMOLLM2
-from tiny_model import family_template, write_tiny_hybrid, write_tiny_recurrent
+from tiny_model import family_template, write_tiny_model
 
 LINES = "\n".join(f"The {animal} number {number} sleeps under the {place}." for number, (animal, place) in enumerate(
     [("badger", "old oak"), ("heron", "wooden bridge"), ("otter", "mill"), ("wren", "church roof"), ("hedgehog", "shed")] * 4))
@@ -118,8 +118,8 @@ def test_whoever_insists_on_a_draft_model_gets_an_error_instead(make_daemon):
 @pytest.fixture(scope="module")
 def tiny_models(tmp_path_factory):
     folder, template = tmp_path_factory.mktemp("models"), family_template("Qwen-Qwen3-0.6B")
-    return {"hybrid": write_tiny_hybrid(folder / "hybrid.gguf", template),
-            "recurrent": write_tiny_recurrent(folder / "recurrent.gguf", template)}
+    return {"hybrid": write_tiny_model(folder / "hybrid.gguf", template, "hybrid"),
+            "recurrent": write_tiny_model(folder / "recurrent.gguf", template, "recurrent")}
 
 
 @pytest.mark.parametrize("kind", ["hybrid", "recurrent"])

@@ -23,12 +23,12 @@ class Reply(typing.NamedTuple):
     cached: int
 
 
-def ask(daemon, question="", model=TINY, system=SYSTEM, tokens=12, messages=None):
+def ask(daemon, question="", model=TINY, system=SYSTEM, tokens=12, messages=None, temperature=1, token=None):
     """What is sampled depends on all that the model computed, and on nothing else."""
-    body = {"model": model, "temperature": 1, "seed": 5, "max_tokens": tokens, "chat_template_kwargs":
+    body = {"model": model, "temperature": temperature, "seed": 5, "max_tokens": tokens, "chat_template_kwargs":
             {"enable_thinking": False}, "messages": messages or
             [{"role": "system", "content": system}, {"role": "user", "content": question}]}
-    status, _, raw = daemon.request("POST", "/v1/chat/completions", body, timeout=300)
+    status, _, raw = daemon.request("POST", "/v1/chat/completions", body, token, timeout=300)
     assert status == 200, raw
     reply = json.loads(raw)
     usage = reply["usage"]
@@ -46,11 +46,15 @@ def tiny(tmp_path_factory):
 def make(make_daemon, tiny):
     """A daemon with models; TINY is one."""
 
-    def made(*models, flags=(), variables=None):
+    def made(*models, flags=(), variables=None, config=None, start=True):
         daemon = make_daemon(*(model for model in models if model != TINY), flags=flags, start=False)
         if TINY in models:
             imported = daemon.cli("import", tiny, "--id", TINY)
             assert imported.returncode == 0, imported.stderr
+        if config:
+            (daemon.home / "config.json").write_text(json.dumps(config))
+        if not start:
+            return daemon
         with pytest.MonkeyPatch.context() as patch:
             for name, value in (variables or {}).items():
                 patch.setenv(name, value)
@@ -194,3 +198,78 @@ def test_the_memory_of_computed_prompts_is_reserved(make):
     (reservation,) = json.loads(raw)["reservations"]
     assert cache["mode"] == "full"
     assert 0 < cache["host_bytes"] <= cache["host_budget"] < reservation["cache"]
+
+
+def test_the_same_prompt_again_is_not_computed_again_without_memory(make):
+    daemon = make(TINY, flags=["--slots", "4"], config={"cacheBudgetMb": {"embedded": 0}})
+    ask(daemon, QUESTIONS[0], system="Be brief.", tokens=200)
+    again = ask(daemon, QUESTIONS[0], system="Be brief.", tokens=200)
+    assert again.cached == again.tokens - 1
+
+
+@pytest.mark.parametrize("scope", ["model", "tenant"])
+def test_applications_share_prompts_unless_they_are_tenants(make, scope):  # spec 40, case 52
+    daemon = make(TINY, config={"embeddedCacheScope": scope})
+    ask(daemon, QUESTIONS[0])
+    other = ask(daemon, QUESTIONS[1], token=daemon.token)
+    assert (other.cached > other.tokens - 40) == (scope == "model")
+    assert ask(daemon, QUESTIONS[1]).cached > other.tokens - 40
+    daemon.stop()
+    daemon.start()
+    own = ask(daemon, QUESTIONS[1], token=daemon.token)
+    assert own.cached == own.tokens - 1
+
+
+def test_a_pin_holds_after_a_restart(make):
+    daemon = make(TINY)
+    ask(daemon, QUESTIONS[0])
+    assert daemon.cli("cache", "flush", TINY).returncode == 0
+
+    def nodes():
+        status, _, raw = daemon.request("GET", f"/api/cache?model={TINY}", token=daemon.token)
+        assert status == 200, raw
+        return json.loads(raw)["nodes"]
+
+    (system,) = [node for node in nodes() if node["class"] == "system"]
+    assert system["bytes"]["disk"] > 0
+    status, _, raw = daemon.request("POST", "/api/cache/pin", {"model": TINY, "id": system["id"]}, token=daemon.token)
+    assert status == 200, raw
+    daemon.stop()
+    daemon.start()
+    ask(daemon, QUESTIONS[1])
+    assert [(node["end"], node["pins"]) for node in nodes() if node["pins"] > 0] == [(system["end"], 1)]
+    assert daemon.stats(TINY)["cache"]["corrupt"] == 0
+
+
+def test_what_was_cached_can_be_verified(make):
+    daemon = make(TINY, flags=["--slots", "1"], variables={"GEZEL_KV_VERIFY": "1"})
+    for question in QUESTIONS:
+        ask(daemon, question)
+    cache = daemon.stats(TINY)["cache"]
+    assert (cache["verified"], cache["verify_failed"]) == (2, 0)
+
+
+def test_a_second_model_takes_the_firsts_cache_before_its_place(make):
+    daemon = make(TINY, SMOLLM2, flags=["--slots", "4"], variables={"GEZEL_CAPACITY_BUDGET_GB": "1"})
+
+    def cache_of(model):
+        status, _, raw = daemon.request("GET", "/v1/memory")
+        assert status == 200, raw
+        return {entry["key"]: entry["cache"] for entry in json.loads(raw)["reservations"]}.get(f"llama-cpp:{model}:0")
+
+    ask(daemon, QUESTIONS[0])
+    before = cache_of(TINY)
+    ask(daemon, "Hi", SMOLLM2, "Be brief.", tokens=1)
+    after = cache_of(TINY)
+    assert after is not None, "the first model is still there"
+    assert after < before
+    assert ask(daemon, QUESTIONS[1]).cached > 0
+
+
+def test_a_word_that_the_variables_do_not_know_is_named_and_ignored(make):
+    daemon = make(TINY, variables={"GEZEL_KV_MODE": "all", "GEZEL_KV_VERIFY": "yes"})
+    ask(daemon, QUESTIONS[0])
+    assert ask(daemon, QUESTIONS[0]).cached > 0
+    log = (daemon.home / "daemon.log").read_text()
+    assert "GEZEL_KV_MODE is 'all'; it may be auto or none" in log
+    assert "GEZEL_KV_VERIFY is 'yes'; it may be 0 or 1" in log

@@ -57,118 +57,114 @@ def vocabulary():
     return tokens, kinds, merges
 
 
-class TinyWriter:
-    """A file of one family with random weights, the same ones every time."""
+# What a model remembers the tokens before in, and the published architecture that does so: attention at any distance,
+# attention of which most looks at a window, attention and recurrent layers, recurrent layers alone.
+ARCHITECTURES = {"attention": "qwen2", "window": "gemma3", "hybrid": "jamba", "recurrent": "mamba"}
+WINDOW, STATE, CONVOLUTION, RANK, INNER = 64, 8, 4, 4, 2 * WIDTH
 
-    def __init__(self, path, family, layers, template):
-        tokens, kinds, merges = vocabulary()
-        self.path, self.file = path, gguf.GGUFWriter(path, family)
-        self.random, self.tokens = numpy.random.default_rng(1), len(tokens)
-        writer = self.file
+
+class TinyModel:
+    """The weights and settings of one model of noise."""
+
+    def __init__(self, path, kind):
+        self.kind = kind
+        self.attends = kind != "recurrent"
+        self.writer = gguf.GGUFWriter(path, ARCHITECTURES[kind])
+        self.random = numpy.random.default_rng(1)
+
+    def noise(self, name, *shape, scale=0.1):
+        self.writer.add_tensor(name, self.random.normal(0, scale, shape).astype(numpy.float32))
+
+    def same(self, name, size, value=1.0):
+        self.writer.add_tensor(name, numpy.full(size, value, numpy.float32))
+
+    def describe(self, layers):
+        writer = self.writer
         writer.add_name("tiny")
         writer.add_context_length(CONTEXT)
         writer.add_embedding_length(WIDTH)
         writer.add_block_count(layers)
+        writer.add_feed_forward_length(FEED_FORWARD if self.attends else 0)
+        writer.add_head_count(HEADS if self.attends else 0)
         writer.add_layer_norm_rms_eps(1e-6)
-        writer.add_tokenizer_model("gpt2")
-        writer.add_tokenizer_pre("qwen2")
-        writer.add_token_list(tokens)
-        writer.add_token_types(kinds)
-        writer.add_token_merges(merges)
-        writer.add_eos_token_id(IM_END)
-        writer.add_chat_template(template)
+        if self.kind in ("attention", "window"):
+            writer.add_head_count_kv(HEADS)
+            writer.add_rope_freq_base(1e6)
+        if self.kind == "window":
+            writer.add_sliding_window(WINDOW)
+        if self.kind == "hybrid":
+            writer.add_head_count_kv([0, HEADS])
+        if self.kind in ("hybrid", "recurrent"):
+            writer.add_ssm_conv_kernel(CONVOLUTION)
+            writer.add_ssm_inner_size(INNER)
+            writer.add_ssm_state_size(STATE)
+            writer.add_ssm_time_step_rank(RANK)
 
-    def random_tensor(self, name, *shape, scale=0.1):
-        self.file.add_tensor(name, self.random.normal(0, scale, shape).astype(numpy.float32))
-
-    def embeddings(self, kind=numpy.float16):
-        # Scaled so that the logits differ by about one: noise, but not the same noise after every prompt.
-        weights = self.random.normal(0, WIDTH ** -0.5, (self.tokens, WIDTH))
-        self.file.add_tensor("token_embd.weight", weights.astype(kind))
-
-    def ones(self, name, width=WIDTH):
-        self.file.add_tensor(name, numpy.ones(width, numpy.float32))
-
-    def attention(self, layer, bias):
+    def attention(self, block):
         for name in ("attn_q", "attn_k", "attn_v"):
-            self.random_tensor(f"blk.{layer}.{name}.weight", WIDTH, WIDTH)
-            if bias:
-                self.random_tensor(f"blk.{layer}.{name}.bias", WIDTH)
-        self.random_tensor(f"blk.{layer}.attn_output.weight", WIDTH, WIDTH)
+            self.noise(f"{block}.{name}.weight", WIDTH, WIDTH)
+            if self.kind == "attention":
+                self.noise(f"{block}.{name}.bias", WIDTH)
+        self.noise(f"{block}.attn_output.weight", WIDTH, WIDTH)
+        if self.kind == "window":
+            for name, size in (("attn_q_norm", WIDTH // HEADS), ("attn_k_norm", WIDTH // HEADS),
+                               ("post_attention_norm", WIDTH), ("post_ffw_norm", WIDTH)):
+                self.same(f"{block}.{name}.weight", size)
 
-    def feed_forward(self, layer):
-        self.random_tensor(f"blk.{layer}.ffn_gate.weight", FEED_FORWARD, WIDTH)
-        self.random_tensor(f"blk.{layer}.ffn_up.weight", FEED_FORWARD, WIDTH)
-        self.random_tensor(f"blk.{layer}.ffn_down.weight", WIDTH, FEED_FORWARD)
+    def recurrence(self, block):
+        self.noise(f"{block}.ssm_in.weight", 2 * INNER, WIDTH, scale=0.3)
+        self.noise(f"{block}.ssm_conv1d.weight", INNER, CONVOLUTION, scale=0.5)
+        self.same(f"{block}.ssm_conv1d.bias", INNER, 0.1)
+        self.noise(f"{block}.ssm_x.weight", RANK + 2 * STATE, INNER, scale=0.3)
+        self.noise(f"{block}.ssm_dt.weight", INNER, RANK, scale=0.5)
+        self.same(f"{block}.ssm_dt.bias", INNER, -2.0)
+        if self.kind == "hybrid":
+            for name, size in (("ssm_dt_norm", RANK), ("ssm_b_norm", STATE), ("ssm_c_norm", STATE)):
+                self.same(f"{block}.{name}.weight", size)
+        # Decays of several speeds: the state remembers hundreds of tokens.
+        decays = -0.02 * numpy.tile(numpy.arange(1, STATE + 1, dtype=numpy.float32), (INNER, 1))
+        self.writer.add_tensor(f"{block}.ssm_a", decays.astype(numpy.float32))
+        self.same(f"{block}.ssm_d", INNER)
+        self.noise(f"{block}.ssm_out.weight", WIDTH, INNER, scale=0.3)
 
-    def finish(self):
-        self.file.write_header_to_file()
-        self.file.write_kv_data_to_file()
-        self.file.write_tensors_to_file()
-        self.file.close()
-        return pathlib.Path(self.path)
+    def feed_forward(self, block):
+        self.same(f"{block}.ffn_norm.weight", WIDTH)
+        self.noise(f"{block}.ffn_gate.weight", FEED_FORWARD, WIDTH)
+        self.noise(f"{block}.ffn_up.weight", FEED_FORWARD, WIDTH)
+        self.noise(f"{block}.ffn_down.weight", WIDTH, FEED_FORWARD)
 
 
-def write_tiny_model(path, template):
+def write_tiny_model(path, template, kind="attention"):
     """Writes a model of some 15 MB to `path`; the same one every time."""
-    tiny = TinyWriter(path, "qwen2", 1, template)
-    tiny.file.add_feed_forward_length(FEED_FORWARD)
-    tiny.file.add_head_count(HEADS)
-    tiny.file.add_head_count_kv(HEADS)
-    tiny.file.add_rope_freq_base(1e6)
-    tiny.embeddings()
-    tiny.ones("output_norm.weight")
-    tiny.ones("blk.0.attn_norm.weight")
-    tiny.ones("blk.0.ffn_norm.weight")
-    tiny.attention(0, bias=True)
-    tiny.feed_forward(0)
-    return tiny.finish()
+    tokens, kinds, merges = vocabulary()
+    layers = {"attention": 1, "window": 6, "hybrid": 2, "recurrent": 2}[kind]
+    model = TinyModel(path, kind)
+    model.describe(layers)
+    writer = model.writer
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("qwen2")
+    writer.add_token_list(tokens)
+    writer.add_token_types(kinds)
+    writer.add_token_merges(merges)
+    writer.add_eos_token_id(IM_END)
+    writer.add_chat_template(template)
 
-
-def write_tiny_hybrid(path, template):
-    """Two layers, the first recurrent (a short convolution), the second attention; all weights F32."""
-    tiny = TinyWriter(path, "lfm2", 2, template)
-    tiny.file.add_feed_forward_length(FEED_FORWARD)
-    tiny.file.add_head_count(HEADS)
-    tiny.file.add_head_count_kv([0, HEADS])
-    tiny.file.add_rope_freq_base(1e6)
-    tiny.file.add_shortconv_l_cache(CONVOLUTION)
-    tiny.file.add_vocab_size(tiny.tokens)
-    tiny.embeddings(numpy.float32)
-    tiny.ones("token_embd_norm.weight")
-    for layer in range(2):
-        tiny.ones(f"blk.{layer}.attn_norm.weight")
-        tiny.ones(f"blk.{layer}.ffn_norm.weight")
-        tiny.feed_forward(layer)
-    tiny.random_tensor("blk.0.shortconv.conv.weight", WIDTH, CONVOLUTION, scale=0.5)
-    tiny.random_tensor("blk.0.shortconv.in_proj.weight", 3 * WIDTH, WIDTH, scale=0.5)
-    tiny.random_tensor("blk.0.shortconv.out_proj.weight", WIDTH, WIDTH, scale=0.5)
-    tiny.attention(1, bias=False)
-    tiny.ones("blk.1.attn_q_norm.weight", WIDTH // HEADS)
-    tiny.ones("blk.1.attn_k_norm.weight", WIDTH // HEADS)
-    return tiny.finish()
-
-
-def write_tiny_recurrent(path, template):
-    """One layer of a state space, no attention at all; all weights F32."""
-    inner, rank, state = 2 * WIDTH, 2, 16
-    tiny = TinyWriter(path, "mamba", 1, template)
-    tiny.file.add_feed_forward_length(0)
-    tiny.file.add_head_count(0)
-    tiny.file.add_ssm_conv_kernel(CONVOLUTION + 1)
-    tiny.file.add_ssm_inner_size(inner)
-    tiny.file.add_ssm_state_size(state)
-    tiny.file.add_ssm_time_step_rank(rank)
-    tiny.embeddings(numpy.float32)
-    tiny.ones("output_norm.weight")
-    tiny.ones("blk.0.attn_norm.weight")
-    tiny.random_tensor("blk.0.ssm_in.weight", 2 * inner, WIDTH, scale=0.5)
-    tiny.random_tensor("blk.0.ssm_conv1d.weight", inner, CONVOLUTION + 1, scale=0.5)
-    tiny.random_tensor("blk.0.ssm_conv1d.bias", inner)
-    tiny.random_tensor("blk.0.ssm_x.weight", rank + 2 * state, inner, scale=0.5)
-    tiny.random_tensor("blk.0.ssm_dt.weight", inner, rank, scale=0.5)
-    tiny.random_tensor("blk.0.ssm_dt.bias", inner)
-    tiny.file.add_tensor("blk.0.ssm_a", -numpy.tile(numpy.arange(1, state + 1, dtype=numpy.float32), (inner, 1)))
-    tiny.ones("blk.0.ssm_d", inner)
-    tiny.random_tensor("blk.0.ssm_out.weight", WIDTH, inner, scale=0.5)
-    return tiny.finish()
+    # Scaled so that the logits differ by about one: noise, but not the same noise after every prompt. The whole of it in
+    # F32 where another path of computing it must not make a difference.
+    embedding = model.random.normal(0, WIDTH ** -0.5, (len(tokens), WIDTH))
+    writer.add_tensor("token_embd.weight", embedding.astype(numpy.float16 if kind == "attention" else numpy.float32))
+    model.same("output_norm.weight", WIDTH)
+    for layer in range(layers):
+        block = f"blk.{layer}"
+        model.same(f"{block}.attn_norm.weight", WIDTH)
+        if kind == "recurrent" or (kind == "hybrid" and layer == 0):
+            model.recurrence(block)
+        else:
+            model.attention(block)
+        if model.attends:
+            model.feed_forward(block)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return pathlib.Path(path)
