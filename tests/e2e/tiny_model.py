@@ -14,7 +14,7 @@ import numpy
 
 from conftest import CACHE, ROOT
 
-WIDTH, HEADS, FEED_FORWARD, CONTEXT, CONVOLUTION = 32, 2, 64, 8192, 3
+WIDTH, HEADS, FEED_FORWARD, CONTEXT = 32, 2, 64, 8192
 # What the published vocabulary has in the places that the library's copy of it leaves blank.
 MARKERS = {151657: "<tool_call>", 151658: "</tool_call>", 151667: "<think>", 151668: "</think>"}
 IM_END = 151645
