@@ -134,9 +134,16 @@ NodeId PrefixCache::node_within(const kvcache::Digest& domain, std::span<const k
   return deepest;
 }
 
+// As soon as it is used: a record names the sessions that are known when it is written, and what names none
+// cannot be deleted with its session.
+void PrefixCache::tag(const CachedPrompt& prompt, NodeId node) {
+  if (!prompt.session.empty()) tree_.tag(node, kvcache::session_tag(prompt.session));
+}
+
 void PrefixCache::keep(CachedPrompt& prompt, int slot, std::uint32_t tokens, MonotonicTime now) {
   set_tip(slot, node_within(prompt.domain, prompt.keys, tokens));
   tree_.touch(tip(slot), now, true);
+  if (!prompt.ephemeral) tag(prompt, tip(slot));
   prompt.tiers = {.slot = tokens};
   counts_.cached.slot += tokens;
   write_due_ = true;  // a hit may make it worth a file
@@ -182,6 +189,7 @@ bool PrefixCache::fed(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mono
     const Class cls = end <= prompt.system_end ? Class::system : Class::user;
     const NodeId node = tree_.commit(prompt.domain, prompt.keys, end, cls, slot, now);
     if (node == kNoNode) continue;
+    tag(prompt, node);
     tips_[static_cast<std::size_t>(slot)] = node;
     reached = end;
     rows = rows || wanted || end == prompt.system_end;
@@ -212,7 +220,7 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
       const NodeId node = tree_.commit(prompt.domain, kvcache::token_keys(tokens), size, cls, slot, now);
       if (node != kNoNode) tips_[static_cast<std::size_t>(slot)] = node;
     }
-    if (!prompt.session.empty()) tree_.tag(tip(slot), kvcache::session_tag(prompt.session));
+    tag(prompt, tip(slot));
   }
   if (prompt.held != kNoNode) tree_.release(std::exchange(prompt.held, kNoNode));
   if (tree_.size() > kManyNodes) tree_.merge();
@@ -228,6 +236,7 @@ void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> to
   prompt.parked = true;
   if (const NodeId node = tree_.commit(prompt.domain, prompt.keys, size, cls, slot, now); node != kNoNode) {
     tips_[static_cast<std::size_t>(slot)] = node;
+    tag(prompt, node);
     tree_.acquire(node);
     if (const NodeId before = std::exchange(prompt.held, node); before != kNoNode) tree_.release(before);
   }

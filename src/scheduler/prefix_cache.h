@@ -184,6 +184,7 @@ class PrefixCache {
   kvcache::NodeId tip(int slot) const { return tips_[static_cast<std::size_t>(slot)]; }
   bool moves() const { return open_ && host_budget_.whole() > 0; }
   void set_tip(int slot, kvcache::NodeId node);
+  void tag(const CachedPrompt& prompt, kvcache::NodeId node);
   // The deepest node that ends at or before `tokens` of these keys.
   kvcache::NodeId node_within(const kvcache::Digest& domain, std::span<const kvcache::Key> keys,
                               std::uint32_t tokens) const;

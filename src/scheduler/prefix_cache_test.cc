@@ -346,6 +346,32 @@ TEST_F(PrefixCacheTest, WhatQualifiesIsWrittenWithoutBeingAsked) {
   EXPECT_EQ(records_->written, 2u) << "the system text and the question behind it";
 }
 
+TEST_F(PrefixCacheTest, EveryRecordNamesTheSessionsThatUsedIt) {
+  with_disk_ = true;
+  start(1);
+  const auto has = [&](const std::string& session) {
+    return testing::Contains(kvcache::session_tag(session));
+  };
+  RunSpec first = chat(1, words(600, 1) + words(700, 2), 600, 300);
+  first.session = "first";
+  first.lane = prompt::Lane::background;
+  scheduler_->submit(std::move(first));
+  for (int i = 0; i < 100; ++i) scheduler_->step();
+  answer(2, words(100, 9), 0);  // takes the slot meanwhile
+  EXPECT_FALSE(records_->files.empty());
+  for (const auto& [own, file] : records_->files)
+    if (file.record.header.end > 100) EXPECT_THAT(file.record.header.tags, has("first"));
+  RunSpec second = chat(3, words(600, 1) + words(700, 2) + words(50, 3), 600);
+  second.session = "second";
+  scheduler_->submit(std::move(second));
+  run_all();
+  cache_->save_everything();
+  for (int i = 0; i < 10; ++i) scheduler_->poke();
+  for (const auto& [own, file] : records_->files) {
+    if (file.record.header.end == 1'350) EXPECT_THAT(file.record.header.tags, has("second"));
+  }
+}
+
 TEST_F(PrefixCacheTest, ADamagedRecordGivesWhatIsBeforeTheDamage) {
   with_disk_ = true;
   start(1);
