@@ -176,8 +176,7 @@ Tree::Dropped Tree::drop_session(std::uint64_t session) {
   Dropped dropped;
   std::vector<std::pair<std::uint32_t, NodeId>> own;
   const auto is_own = [&](const Node& node) {
-    return !node.shared && node.tags.size() == 1 && node.tags.front() == session && node.refs == 0 &&
-           node.pins == 0;
+    return !node.shared && node.tags.size() == 1 && node.tags.front() == session && node.pins == 0;
   };
   for (const auto& [id, node] : state_->nodes) {
     if (is_own(node)) own.emplace_back(node.end, id);
@@ -196,6 +195,8 @@ Tree::Dropped Tree::drop_session(std::uint64_t session) {
       const Node* node = state_->get(id);
       if (node != nullptr && state_->may_go(*node, tier)) state_->drop_tier(id, tier, dropped);
     }
+    const Node* node = state_->get(id);
+    if (node != nullptr && node->refs > 0) dropped.in_use = true;
   }
   dropped.records = state_->take_freed();
   return dropped;

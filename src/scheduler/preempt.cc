@@ -16,9 +16,10 @@ void Scheduler::preempt_for(const Run& waiting, MonotonicTime now) {
   if (waiting.spec.lane != prompt::Lane::interactive || cache_ == nullptr || !cache_->can_park()) return;
   Run* loser = nullptr;
   for (const auto& run : runs_) {
-    // What is ephemeral must not lie in the cache, and what the cache alone is for has no hurry but no length
+    // What is ephemeral or forgotten must not lie in the cache, and what the cache alone is for has no hurry but no length
     // either.
-    if (run->slot < 0 || run->spec.lane == prompt::Lane::interactive || run->spec.ephemeral) continue;
+    if (run->slot < 0 || run->spec.lane == prompt::Lane::interactive) continue;
+    if (run->spec.ephemeral || run->prompt.forgotten) continue;
     if (run->preemptions >= kMostPreemptions || run->fed == 0) continue;
     const bool lower = loser == nullptr || run->spec.lane > loser->spec.lane ||
                        (run->spec.lane == loser->spec.lane && run->order > loser->order);

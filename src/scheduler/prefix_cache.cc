@@ -137,7 +137,7 @@ NodeId PrefixCache::node_within(const kvcache::Digest& domain, std::span<const k
 // As soon as it is used: a record names the sessions that are known when it is written, and what names none
 // cannot be deleted with its session.
 void PrefixCache::tag(const CachedPrompt& prompt, NodeId node) {
-  if (!prompt.session.empty()) tree_.tag(node, kvcache::session_tag(prompt.session));
+  if (!prompt.session.empty() && !prompt.forgotten) tree_.tag(node, kvcache::session_tag(prompt.session));
 }
 
 void PrefixCache::keep(CachedPrompt& prompt, int slot, std::uint32_t tokens, MonotonicTime now) {
@@ -185,7 +185,7 @@ bool PrefixCache::fed(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mono
   }
   for (const std::uint32_t end : passed) {
     const bool wanted = flight_.wanted(prompt.id, end);
-    if (prompt.ephemeral && end > prompt.system_end && !wanted) continue;
+    if ((prompt.forgotten || (prompt.ephemeral && end > prompt.system_end)) && !wanted) continue;
     const Class cls = end <= prompt.system_end ? Class::system : Class::user;
     const NodeId node = tree_.commit(prompt.domain, prompt.keys, end, cls, slot, now);
     if (node == kNoNode) continue;
@@ -212,7 +212,7 @@ bool PrefixCache::fed(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mono
 void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now) {
   changed_ = !flight_.ended(prompt.id).empty() || changed_;
   flight_.forget(prompt.id);
-  if (slot >= 0 && !prompt.ephemeral) {
+  if (slot >= 0 && !prompt.ephemeral && !prompt.forgotten) {
     const kvcache::Node* last = tree_.find(tip(slot));
     const auto size = static_cast<std::uint32_t>(tokens.size());
     if (size - (last == nullptr ? 0 : std::min(last->end, size)) >= kvcache::kMinTailTokens) {
@@ -223,6 +223,7 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
     tag(prompt, tip(slot));
   }
   if (prompt.held != kNoNode) tree_.release(std::exchange(prompt.held, kNoNode));
+  drop_released();
   if (tree_.size() > kManyNodes) tree_.merge();
 }
 
@@ -305,11 +306,25 @@ kvcache::Tree::Dropped PrefixCache::drop(NodeId node) {
 }
 
 kvcache::Tree::Dropped PrefixCache::drop_session(const std::string& session) {
-  auto dropped = tree_.drop_session(kvcache::session_tag(session));
+  return drop_tag(kvcache::session_tag(session));
+}
+
+kvcache::Tree::Dropped PrefixCache::drop_tag(std::uint64_t session) {
+  auto dropped = tree_.drop_session(session);
   // Their owner clears them.
   for (const int slot : dropped.slots) set_tip(slot, kNoNode);
   note(dropped);
+  if (dropped.in_use) {
+    dropped_sessions_.insert(session);
+  } else {
+    dropped_sessions_.erase(session);
+  }
   return dropped;
+}
+
+void PrefixCache::drop_released() {
+  const auto sessions = dropped_sessions_;
+  for (const std::uint64_t session : sessions) drop_tag(session);
 }
 
 }  // namespace gezel::scheduler

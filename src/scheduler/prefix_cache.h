@@ -69,6 +69,7 @@ struct CachedPrompt {
   std::string session;                    // "": none
   kvcache::Digest domain{};               // of its tenant: domain_for()
   bool ephemeral = false;                 // nothing behind the system text is kept
+  bool forgotten = false;                 // its session was dropped: nothing is kept but what others wait for
   MonotonicTime arrived{};
 
   // The cache's own notes.
@@ -177,7 +178,8 @@ class PrefixCache {
   Result<> pin(kvcache::NodeId node);
   void unpin(kvcache::NodeId node);
   kvcache::Tree::Dropped drop(kvcache::NodeId node);
-  // What only this session uses. Idle slots that held its tokens are in the result: clear them.
+  // What only this session uses; what is being used of it goes when it no longer is. Idle slots that held its
+  // tokens are in the result: clear them. Runs of the session are to be `forgotten` first.
   kvcache::Tree::Dropped drop_session(const std::string& session);
 
  private:
@@ -205,6 +207,9 @@ class PrefixCache {
   void keep_whole_image(int slot, std::span<const std::byte> image);
   void adopt(MonotonicTime now);
   void record_pin(kvcache::NodeId node);
+  kvcache::Tree::Dropped drop_tag(std::uint64_t session);
+  // Something was released: what was dropped while it was used goes now.
+  void drop_released();
   void note(kvcache::Tree::Dropped dropped);
   void relieve();
   void take(RecordIo::Completion completion, MonotonicTime now);
@@ -232,6 +237,7 @@ class PrefixCache {
   bool indexed_ = true;
   std::set<kvcache::Digest> domains_;       // whose records are part of the tree
   std::vector<kvcache::IndexEntry> index_;  // other records that were found
+  std::set<std::uint64_t> dropped_sessions_;  // of which something is still used
   bool changed_ = false;                    // something happened that waiting runs may use
   CacheStatistics counts_;
 };

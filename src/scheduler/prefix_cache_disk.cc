@@ -36,6 +36,7 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
     tree_.release(written->node);
     writing_ = kNoNode;
     write_due_ = written->record != nullptr;
+    drop_released();
     note(tree_.relieve(Tier::disk));
   } else if (auto* loaded = std::get_if<RecordIo::Loaded>(&completion)) {
     loading_.erase(loaded->record);

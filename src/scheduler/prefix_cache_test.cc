@@ -318,12 +318,61 @@ TEST_F(PrefixCacheTest, WhatASessionUsedAloneCanBeDropped) {
   scheduler_->submit(std::move(run));
   run_all();
   answer(2, words(600, 1) + words(300, 3), 600);
-  const auto dropped = cache_->drop_session("mine");
-  scheduler_->clear_idle(dropped.slots);
+  const auto dropped = scheduler_->drop_session("mine");
   EXPECT_FALSE(dropped.slots.empty());
   EXPECT_EQ(cache_->tree().check(), "");
   answer(3, words(600, 1) + words(300, 2), 600);
   EXPECT_LE(cached(3), 600);
+}
+
+// While its run waits, computes, is put aside for another, and afterwards; while records are written.
+TEST_F(PrefixCacheTest, AtWhateverMomentASessionIsDroppedNothingOfItIsLeft) {
+  with_disk_ = true;
+  for (const bool cancelled : {false, true}) {
+    for (int moment = 0; moment < 60; ++moment) {
+      SCOPED_TRACE(testing::Message() << "moment " << moment << (cancelled ? ", cancelled" : ""));
+      sink_ = {};
+      records_.reset();
+      start(1);
+      const auto prompt = words(600, 1) + words(700, 2);
+      RunSpec run = chat(1, prompt, 600, 40);
+      run.session = "mine";
+      run.lane = prompt::Lane::background;
+      scheduler_->submit(std::move(run));
+      for (int step = 0; step < 80; ++step) {
+        if (step == moment) scheduler_->drop_session("mine");
+        if (step == 20) scheduler_->submit(chat(2, words(100, 9), 0, 20));
+        if (step == 30 && cancelled) scheduler_->cancel(1);
+        if (scheduler_->runnable()) scheduler_->step();
+      }
+      run_all();
+      for (int i = 0; i < 10; ++i) scheduler_->poke();
+      cache_->save_everything();
+      for (int i = 0; i < 10; ++i) scheduler_->poke();
+      EXPECT_EQ(cache_->tree().match(cache_->domain_for(""), kvcache::token_keys(prompt)).matched, 0u);
+      for (const auto& [own, file] : records_->files)
+        EXPECT_LE(file.record.header.end, 120u) << "a record of it is on disk";
+      EXPECT_EQ(cache_->tree().check(), "");
+      answer(3, prompt, 600);
+      EXPECT_EQ(cached(3), 0);
+      if (!cancelled) EXPECT_EQ(sink_.text[1], expected_text(prompt, 40));
+      scheduler_.reset();
+      cache_.reset();
+    }
+  }
+}
+
+TEST_F(PrefixCacheTest, WhatAnotherRunWaitsForIsNotLostWithItsSession) {
+  start(2);
+  RunSpec run = chat(1, words(3'000, 1), 3'000);
+  run.session = "mine";
+  scheduler_->submit(std::move(run));
+  scheduler_->submit(chat(2, words(3'000, 1) + words(30, 2), 3'000));
+  scheduler_->step();
+  scheduler_->drop_session("mine");
+  run_all();
+  EXPECT_EQ(cached(2), 3'000);
+  EXPECT_EQ(sink_.text[2], expected_text(words(3'000, 1) + words(30, 2), 5));
 }
 
 // --- disk
@@ -610,7 +659,7 @@ TEST_F(PrefixCacheTest, RandomInterleavingsNeverChangeAText) {
       } else if (dice == 32) {
         cache_->pressure(clock_.now());
       } else if (dice == 33) {
-        scheduler_->clear_idle(cache_->drop_session("s" + std::to_string(random() % 5)).slots);
+        scheduler_->drop_session("s" + std::to_string(random() % 5));
       } else if (dice == 34) {
         records_->damaged = !records_->damaged;
       } else if (dice == 35) {

@@ -216,7 +216,9 @@ void Scheduler::fail_run(Run& run, RunError error, std::string_view detail) {
 
 // Takes the run out; its fed cells stay in the slot as the sticky run.
 void Scheduler::release(Run& run) {
-  if (options_.speculation)
+  const int index = run.slot;
+  const bool forgotten = run.prompt.forgotten;
+  if (options_.speculation && !forgotten)
     shared_ngrams_.learn(tenant_seed(run.spec.tenant), run.keys, static_cast<std::size_t>(run.prompt_tokens));
   if (run.slot >= 0) {
     Slot& slot = slots_[static_cast<std::size_t>(run.slot)];
@@ -230,6 +232,20 @@ void Scheduler::release(Run& run) {
     cache_->finish(run.prompt, -1, {}, clock_.now());
   }
   std::erase_if(runs_, [&](const auto& other) { return other.get() == &run; });
+  if (forgotten && index >= 0) clear_idle(std::span(&index, 1));
+}
+
+kvcache::Tree::Dropped Scheduler::drop_session(const std::string& session) {
+  if (cache_ == nullptr || session.empty()) return {};
+  for (const auto& run : runs_) {
+    if (run->spec.session == session) run->prompt.forgotten = true;
+  }
+  auto dropped = cache_->drop_session(session);
+  clear_idle(dropped.slots);
+  for (int index = 0; index < options_.slots; ++index) {
+    if (slots_[static_cast<std::size_t>(index)].session == session) clear_idle(std::span(&index, 1));
+  }
+  return dropped;
 }
 
 void Scheduler::clear_idle(std::span<const int> slots) {

@@ -157,6 +157,8 @@ class Scheduler {
   void poke();
   // The last call: what runs computed is kept, on disk as far as `until` allows.
   void freeze(MonotonicTime until);
+  // What only this session uses is forgotten. What runs of it compute from now on is not kept.
+  kvcache::Tree::Dropped drop_session(const std::string& session);
   // Idle slots whose content is to be forgotten.
   void clear_idle(std::span<const int> slots);
 
