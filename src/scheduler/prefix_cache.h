@@ -119,6 +119,8 @@ class PrefixCache {
   bool can_move(const kvcache::Resume& offer) const;
   // Another run computes at least 128 more tokens of it than `have`: it goes on when that one is there.
   bool must_wait(CachedPrompt& prompt, std::uint32_t have, MonotonicTime now);
+  // Who waits for this run's prompt.
+  std::vector<RunId> waiting_for(RunId run) const { return flight_.waiting_for(run); }
   // What the offer needs from the disk is on its way, or what is on the disk is not known yet: ask again.
   bool fetch(CachedPrompt& prompt, const kvcache::Resume& resume, MonotonicTime now);
 

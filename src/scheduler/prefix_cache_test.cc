@@ -141,6 +141,24 @@ TEST_F(PrefixCacheTest, ACommonPartBelow128TokensIsNotWaitedFor) {
   }
 }
 
+TEST_F(PrefixCacheTest, AnInteractiveRequestDoesNotWaitBehindOthersForWhatBackgroundWorkComputes) {
+  for (const prompt::Lane lane : {prompt::Lane::background, prompt::Lane::batch}) {
+    sink_ = {};
+    start(3);
+    RunSpec leader = chat(1, words(3'000, 1), 3'000);
+    leader.lane = lane;
+    scheduler_->submit(std::move(leader));
+    scheduler_->submit(chat(2, words(3'000, 1) + words(30, 2), 3'000));
+    scheduler_->submit(chat(3, words(4'000, 3), 0));
+    while (!sink_.done.contains(2)) scheduler_->step();
+    EXPECT_EQ(cached(2), 3'000);
+    EXPECT_FALSE(sink_.done.contains(3)) << "it came later and is longer";
+    run_all();
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
 TEST_F(PrefixCacheTest, ALeaderThatIsCancelledLeavesItsPlaceToTheNext) {
   start(3);
   for (RunId id = 1; id <= 3; ++id)

@@ -269,6 +269,17 @@ void Scheduler::request_abort(RunId id) {
   if (id != 0 && prefilling_ == id) abort_.store(true);
 }
 
+// Whoever waits for the head of a run's prompt waits for it as for its own: the run computes it in the best
+// lane of them.
+prompt::Lane Scheduler::lane_of(const Run& run) const {
+  prompt::Lane lane = run.spec.lane;
+  if (cache_ == nullptr || run.slot < 0) return lane;
+  for (const RunId id : cache_->waiting_for(run.spec.id)) {
+    if (const Run* waiting = find(id)) lane = std::min(lane, waiting->spec.lane);
+  }
+  return lane;
+}
+
 // Order among waiting prompts: who starves, then the lane, then who gave its slot away, then the longest
 // reused head (its cells are warm), then arrival.
 bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
@@ -278,7 +289,8 @@ bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
   };
   const bool a_starves = starves(a), b_starves = starves(b);
   if (a_starves != b_starves) return a_starves;
-  if (!a_starves && a.spec.lane != b.spec.lane) return a.spec.lane < b.spec.lane;
+  const prompt::Lane a_lane = lane_of(a), b_lane = lane_of(b);
+  if (!a_starves && a_lane != b_lane) return a_lane < b_lane;
   if (!a_starves && a.preemptions != b.preemptions) return a.preemptions > b.preemptions;
   if (!a_starves && a.cached != b.cached) return a.cached > b.cached;
   return a.order < b.order;

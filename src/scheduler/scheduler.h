@@ -221,6 +221,7 @@ class Scheduler {
   void poison();
   void report_queue(MonotonicTime now);
   void note_pace(int streams, std::int64_t depth, double ms);
+  prompt::Lane lane_of(const Run& run) const;
   bool before(const Run& a, const Run& b, MonotonicTime now) const;
   Run* find(RunId id) const;
 
