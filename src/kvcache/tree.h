@@ -174,6 +174,8 @@ class Tree {
   Dropped relieve(Tier tier, const std::function<bool(NodeId)>& keep = {});
   // Evicts until `bytes` more fit. False: they cannot.
   bool make_room(Tier tier, Bytes bytes, Dropped* dropped = nullptr);
+  // Would make_room() do it on the host, with the path to `stays` kept? Evicts nothing.
+  bool could_make_room(Bytes bytes, NodeId stays) const;
   // The unpinned leaf of the tier with the smallest effective time: last use + class bonus (system 1,800 s,
   // user 300 s) + 60 s per hit up to 10. kNoNode: nothing may go.
   NodeId victim(Tier tier) const;

@@ -227,23 +227,6 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
   if (tree_.size() > kManyNodes) tree_.merge();
 }
 
-void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> tokens,
-                       std::span<const Token> all, MonotonicTime now) {
-  changed_ = !flight_.ended(prompt.id).empty() || changed_;
-  flight_.forget(prompt.id);
-  const auto size = static_cast<std::uint32_t>(tokens.size());
-  const Class cls = size <= prompt.keys.size() ? Class::user : Class::tail;
-  prompt.keys = kvcache::token_keys(all);
-  prompt.parked = true;
-  if (const NodeId node = tree_.commit(prompt.domain, prompt.keys, size, cls, slot, now); node != kNoNode) {
-    tips_[static_cast<std::size_t>(slot)] = node;
-    tag(prompt, node);
-    tree_.acquire(node);
-    if (const NodeId before = std::exchange(prompt.held, node); before != kNoNode) tree_.release(before);
-  }
-  save(slot, true);
-}
-
 std::vector<Token> PrefixCache::continuation(const kvcache::Digest& domain, std::span<const Token> tokens,
                                              std::size_t limit) const {
   std::vector<Token> out;

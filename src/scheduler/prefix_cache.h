@@ -107,8 +107,8 @@ class PrefixCache {
   // images do not parse and are kept whole.
   void open(std::optional<kvcache::ImageLayout> layout, std::uint32_t streams);
   bool is_open() const { return open_; }
-  // Can a run's rows be put aside and brought back?
-  bool can_park() const { return moves(); }
+  // Can what the slot holds be put aside and brought back?
+  bool can_park(int slot) const;
   bool is_indexed() const { return indexed_; }  // what is on disk is known
   kvcache::Mode mode() const { return options_.mode; }
 
@@ -150,8 +150,8 @@ class PrefixCache {
   void prefilled(std::uint64_t tokens, double seconds) { rates_.observe_prefill(tokens, seconds); }
   // The run gives its slot away and comes back: what the slot holds, `tokens`, is exported under a reference
   // that the run keeps, and the slot is cleared. `all`: its tokens so far, of which the last are not computed
-  // yet.
-  void park(CachedPrompt& prompt, int slot, std::span<const Token> tokens, std::span<const Token> all,
+  // yet. False: it could not be exported, and nothing has changed.
+  bool park(CachedPrompt& prompt, int slot, std::span<const Token> tokens, std::span<const Token> all,
             MonotonicTime now);
   // `slot` < 0: it never had one. `tokens`: what its slot holds now.
   void finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now);
@@ -198,6 +198,9 @@ class PrefixCache {
     return bytes > 0 && (options_.staging_limit == 0 || bytes <= options_.staging_limit);
   }
   bool make_staging(Bytes bytes);
+  // Removes from a slot whose content goes what need not be exported. Returns how many tokens that was.
+  std::uint32_t cut_head(int slot);
+  void clear(int slot);
   // What is being read from the disk will need its place.
   void set_host_budget(MonotonicTime now);
   bool begin_load(const kvcache::DiskRecord& record, kvcache::NodeId wanted, MonotonicTime now);
@@ -230,6 +233,7 @@ class PrefixCache {
   kvcache::HostBudget host_budget_;
   Buffer staging_;
   Bytes checkpoint_bytes_ = 0;         // of the last one
+  bool refused_ = false;               // the library did not do the last export
   std::vector<kvcache::NodeId> tips_;  // by slot: the deepest node that it holds
 
   std::map<kvcache::Digest, Bytes> loading_;  // records on their way, and what they take
