@@ -479,6 +479,31 @@ TEST_F(PrefixCacheTest, ADiskThatNeverAnswersIsWaitedForOnlySoLong) {
   EXPECT_EQ(cached(2), 0);
 }
 
+TEST_F(PrefixCacheTest, WhoWaitsForTheDiskBehindOneThatWaitsForASlotWakesNobodyAgainAndAgain) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(1'500, 1), 1'500);
+  restart();
+  scheduler_->submit(chat(2, words(100, 2), 0, 20));
+  for (int i = 0; i < 3; ++i) scheduler_->step();
+  scheduler_->pause(2, true);
+  records_->holds_back = true;
+  RunSpec background = chat(3, words(1'500, 1) + words(10, 3), 1'500);
+  background.lane = prompt::Lane::background;
+  scheduler_->submit(std::move(background));
+  scheduler_->submit(chat(4, words(100, 4), 0));
+  for (int i = 0; i < 100 && scheduler_->runnable(); ++i) scheduler_->step();
+  ASSERT_FALSE(scheduler_->runnable());
+  ASSERT_TRUE(scheduler_->wake_at());
+  clock_.advance(std::chrono::duration_cast<Millis>(*scheduler_->wake_at() - clock_.now()) + Millis(1));
+  scheduler_->poke();
+  EXPECT_FALSE(scheduler_->wake_at()) << "no time that has passed";
+  scheduler_->pause(2, false);
+  run_all();
+  for (const RunId id : {2, 3, 4}) EXPECT_TRUE(sink_.done.contains(id)) << id;
+  EXPECT_EQ(sink_.text[3], expected_text(words(1'500, 1) + words(10, 3), 5));
+}
+
 TEST_F(PrefixCacheTest, APinHoldsAfterARestart) {
   with_disk_ = true;
   start(1);

@@ -240,6 +240,7 @@ class Scheduler {
   std::vector<llama::Row> rows_;            // of the call being built, reused
   std::uint64_t use_counter_ = 0, arrivals_ = 0;
   MonotonicTime last_whole_prompt_{};
+  MonotonicTime assigned_at_{};  // slots were, the last time
   bool poisoned_ = false;
   bool moved_ = false;       // an image, since the last call of the engine
   bool move_waits_ = false;  // somebody waits only for the next one to be allowed
