@@ -148,9 +148,9 @@ bool Tree::could_make_room(Bytes bytes, NodeId stays) const {
     const Node& node = state_->nodes.at(id);
     if (node.refs > 0 || node.pins > 0 || !node.has_host() || gone.contains(id)) continue;
     const bool needed = state_->rows_mode() && std::ranges::any_of(node.kids, [&](const auto& entry) {
-      const Node& kid = state_->nodes.at(entry.second);
-      return (kid.has_host() && !gone.contains(entry.second)) || (kid.disk && !node.disk);
-    });
+                          const Node& kid = state_->nodes.at(entry.second);
+                          return (kid.has_host() && !gone.contains(entry.second)) || (kid.disk && !node.disk);
+                        });
     if (needed) continue;
     gone.insert(id);
     freed += state_->share_of(node, Tier::host);

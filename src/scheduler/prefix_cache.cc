@@ -144,6 +144,7 @@ void PrefixCache::keep(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mon
   set_tip(slot, node_within(prompt.domain, prompt.keys, tokens));
   tree_.touch(tip(slot), now, true);
   if (!prompt.ephemeral) tag(prompt, tip(slot));
+  touch_records(tip(slot));
   prompt.tiers = {.slot = tokens};
   counts_.cached.slot += tokens;
   write_due_ = true;  // a hit may make it worth a file
@@ -297,7 +298,8 @@ kvcache::Tree::Dropped PrefixCache::drop_tag(std::uint64_t session) {
   // Their owner clears them.
   for (const int slot : dropped.slots) set_tip(slot, kNoNode);
   note(dropped);
-  if (dropped.in_use) {
+  drop_from_index(session);
+  if (dropped.in_use || !indexed_) {  // its records may not be known yet
     dropped_sessions_.insert(session);
   } else {
     dropped_sessions_.erase(session);

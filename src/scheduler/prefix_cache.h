@@ -212,6 +212,8 @@ class PrefixCache {
   void keep_whole_image(int slot, std::span<const std::byte> image);
   void adopt(MonotonicTime now);
   void record_pin(kvcache::NodeId node);
+  void touch_records(kvcache::NodeId id);
+  void drop_from_index(std::uint64_t session);
   kvcache::Tree::Dropped drop_tag(std::uint64_t session);
   // Something was released: what was dropped while it was used goes now.
   void drop_released();
@@ -241,10 +243,10 @@ class PrefixCache {
   bool writes_pin_ = false;  // as the record under way says it
   bool write_all_ = false, write_due_ = false;
   bool indexed_ = true;
-  std::set<kvcache::Digest> domains_;       // whose records are part of the tree
-  std::vector<kvcache::IndexEntry> index_;  // other records that were found
+  std::set<kvcache::Digest> domains_;         // whose records are part of the tree
+  std::vector<kvcache::IndexEntry> index_;    // other records that were found
   std::set<std::uint64_t> dropped_sessions_;  // of which something is still used
-  bool changed_ = false;                    // something happened that waiting runs may use
+  bool changed_ = false;                      // something happened that waiting runs may use
   CacheStatistics counts_;
 };
 

@@ -245,6 +245,7 @@ bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, in
   if (const NodeId before = std::exchange(prompt.held, resume.node); before != kNoNode) tree_.release(before);
   tree_.touch(resume.node, now, !prompt.parked);
   if (!prompt.ephemeral) tag(prompt, resume.node);
+  touch_records(resume.node);
   set_tip(slot, node_within(prompt.domain, prompt.keys, resume.tokens));
   write_due_ = true;
 

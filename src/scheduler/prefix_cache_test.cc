@@ -405,6 +405,73 @@ TEST_F(PrefixCacheTest, ARestartLosesNothingThatWasComputed) {
   EXPECT_EQ(sink_.done[2].cached.disk, 900);
 }
 
+// The next words after a system text are often the same, so that later conversations part inside a record of
+// the first one.
+TEST_F(PrefixCacheTest, ConversationsThatPartInsideARecordAllComeBackAfterARestart) {
+  with_disk_ = true;
+  start(3);
+  const auto head = words(1000, 1) + words(3, 7);
+  for (RunId id = 1; id <= 3; ++id) {
+    answer(id, head + words(150, 10 + static_cast<int>(id)), 1000);
+    cache_->save_everything();  // before the next one parts from it
+    for (int i = 0; i < 5; ++i) scheduler_->poke();
+  }
+  restart();
+  for (RunId id = 1; id <= 3; ++id) {
+    answer(10 + id, head + words(150, 10 + static_cast<int>(id)) + words(20, 3), 1000);
+    EXPECT_EQ(cached(10 + id), 1153) << id;
+  }
+}
+
+TEST_F(PrefixCacheTest, ARecordWhoseHeadIsGoneGoesToo) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(300, 2), 600);
+  scheduler_->freeze(clock_.now() + Millis(1000));
+  std::erase_if(records_->files, [](const auto& file) { return file.second.record.header.start == 0; });
+  EXPECT_FALSE(records_->files.empty());
+  scheduler_.reset();
+  cache_.reset();
+  records_->found();
+  start(1);
+  scheduler_->poke();
+  EXPECT_TRUE(records_->files.empty());
+}
+
+TEST_F(PrefixCacheTest, RecordsOfATenantThatDidNotAskYetGoWithTheirSession) {
+  with_disk_ = true;
+  start(1);
+  RunSpec run = chat(1, words(600, 1) + words(300, 2), 600);
+  run.tenant = "a";
+  run.session = "mine";
+  scheduler_->submit(std::move(run));
+  run_all();
+  for (const bool known : {false, true}) {
+    const auto files = records_->files;
+    restart();
+    ASSERT_FALSE(records_->files.empty());
+    if (known) scheduler_->poke();
+    scheduler_->drop_session("mine");
+    for (int i = 0; i < 5; ++i) scheduler_->poke();
+    EXPECT_TRUE(records_->files.empty()) << "the records were " << (known ? "" : "not ") << "known yet";
+    if (!known) records_->files = files;
+  }
+}
+
+TEST_F(PrefixCacheTest, WhatIsUsedIsTouchedFromItsEndToItsHead) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(300, 2), 600);
+  answer(2, words(300, 9), 0);
+  records_->touched.clear();
+  answer(3, words(600, 1) + words(300, 2) + words(20, 3), 600);
+  ASSERT_FALSE(records_->touched.empty());
+  std::vector<std::uint32_t> ends;
+  for (const kvcache::Digest& record : records_->touched.front())
+    ends.push_back(records_->files.at(record).record.header.end);
+  EXPECT_THAT(ends, testing::ElementsAre(900, 600));
+}
+
 TEST_F(PrefixCacheTest, WhatQualifiesIsWrittenWithoutBeingAsked) {
   with_disk_ = true;
   start(1);

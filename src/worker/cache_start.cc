@@ -82,7 +82,8 @@ StartedCache start_cache(const protocol::Load& load, const llama::Model& model, 
   if (!known && probed.verdict) write_verdict(folder, fingerprint, *probed.verdict);
   if (!probed.passed)
     log_warn("computed prompts stay in their slots: restoring them does not work with this model",
-             {{"reason", probed.trouble}, {"tried_again", again(known, probed, verdict_file(folder, fingerprint))}});
+             {{"reason", probed.trouble},
+              {"tried_again", again(known, probed, verdict_file(folder, fingerprint))}});
 
   const Bytes whole = load.cache.host_bytes;
   const Bytes staging =

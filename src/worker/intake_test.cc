@@ -198,7 +198,8 @@ TEST_F(IntakeTest, TextThatCannotFitIsRefusedWithoutBeingTokenized) {
   EXPECT_EQ(failed->code, "context-overflow");
   EXPECT_NE(failed->message.find("at least"), std::string::npos) << failed->message;
   for (const char* op : {"warm", "explain"}) {
-    intake_.submit(protocol::CacheQuery{.id = 2, .op = op, .session = {}, .request = prompt::GenerateRequest{}});
+    intake_.submit(
+        protocol::CacheQuery{.id = 2, .op = op, .session = {}, .request = prompt::GenerateRequest{}});
     const auto reply = protocol::parse_cache_reply(frame().body);
     ASSERT_TRUE(reply);
     EXPECT_EQ(reply->code, "context-overflow");
