@@ -115,6 +115,14 @@ void Coalescer::forget(RunNumber run) {
   waiters_.erase(run);
 }
 
+std::vector<RunNumber> Coalescer::waiting_for(RunNumber leader) const {
+  std::vector<RunNumber> runs;
+  for (const auto& [run, waiter] : waiters_) {
+    if (waiter.wait.leader == leader) runs.push_back(run);
+  }
+  return runs;
+}
+
 const Coalescer::Wait* Coalescer::waiting(RunNumber run) const {
   const auto found = waiters_.find(run);
   return found == waiters_.end() ? nullptr : &found->second.wait;

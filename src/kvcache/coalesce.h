@@ -58,6 +58,8 @@ class Coalescer {
   void forget(RunNumber run);
 
   const Wait* waiting(RunNumber run) const;
+  // Who waits for this leader.
+  std::vector<RunNumber> waiting_for(RunNumber leader) const;
   std::size_t leaders() const { return leaders_.size(); }
   std::size_t waiters() const { return waiters_.size(); }
 

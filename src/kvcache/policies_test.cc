@@ -229,6 +229,19 @@ TEST(Coalescer, ALeaderThatGetsOnIsWaitedForLonger) {
 
 // 8 requests with a common head of 12,000 tokens and tails of 100, in 8 slots at once: the head is computed
 // once.
+TEST(Coalescer, KnowsWhoWaitsForALeader) {
+  Coalescer flight;
+  const auto keys = counted(600);
+  flight.lead(1, kTestDomain, keys, {600}, 0, Millis(1000), kNow);
+  EXPECT_THAT(flight.waiting_for(1), ElementsAre());
+  flight.wait(2, kTestDomain, joined(keys, counted(9, 5000)), 0, kNow);
+  flight.wait(3, kTestDomain, joined(keys, counted(9, 6000)), 0, kNow);
+  EXPECT_THAT(flight.waiting_for(1), ElementsAre(2, 3));
+  EXPECT_THAT(flight.waiting_for(2), ElementsAre());
+  flight.forget(2);
+  EXPECT_THAT(flight.waiting_for(1), ElementsAre(3));
+}
+
 TEST(Coalescer, ComputesACommonHeadOnce) {
   Tree tree({.mode = Mode::full, .host_budget = kGiB});
   Coalescer prompts;

@@ -246,12 +246,24 @@ std::optional<LoadedRecord> Store::load(const Digest& own, std::span<const Key> 
   }
   loaded.complete = true;
   ++statistics_.loaded;
-  ::futimens(record->fd.get(), nullptr);  // by the open file: a sandbox may forbid it by name
   return loaded;
 }
 
 bool Store::remove(const Digest& own) {
   return ::unlink(file_of(own).c_str()) == 0;
+}
+
+void Store::touch(std::span<const Digest> records) {
+  auto time = std::chrono::nanoseconds(clock_.wall_now().time_since_epoch());
+  for (const Digest& own : records) {
+    const auto record = open_record(file_of(own));
+    if (!record) continue;
+    const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+    const timespec at{.tv_sec = whole.count(), .tv_nsec = (time - whole).count()};
+    const timespec times[2] = {at, at};
+    ::futimens(record->fd.get(), times);  // by the open file: a sandbox may forbid it by name
+    time += 1us;
+  }
 }
 
 bool Store::set_pinned(const Digest& own, bool pinned) {

@@ -64,9 +64,11 @@ class Store {
   bool writable() const;
   // The rows and checkpoint of the record that ends with this prefix hash, in the context's layout; nothing
   // for a miss. `keys`: of the record's range, as far as they are known; other ones under the same hash are a
-  // miss. A damaged file is deleted; its leading parts are still given. Touches the file: it was used.
+  // miss. A damaged file is deleted; its leading parts are still given.
   std::optional<LoadedRecord> load(const Digest& own, std::span<const Key> keys, const ImageLayout& layout);
   bool remove(const Digest& own);
+  // These were used now. Each is newer than the one before it, so that pruning takes the first of them first.
+  void touch(std::span<const Digest> records);
   // Says in the record's header whether its node is pinned, so that it is after a restart. False: it could
   // not be written, or there is no such record; counted.
   bool set_pinned(const Digest& own, bool pinned);
@@ -97,11 +99,16 @@ class Store {
   std::vector<fs::path> to_index_;
 };
 
-// Makes the headers of an index nodes of the tree, parents first; records that hang on nothing known are left
-// out and returned, to be tried again when more is known. Records whose hash is not that of their tokens are
-// dropped.
-std::vector<IndexEntry> adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntry> entries,
-                                    MonotonicTime now, WallTime wall_now);
+// Makes the headers of an index nodes of the tree, parents first.
+struct AdoptedIndex {
+  std::vector<IndexEntry> left;  // that hang on nothing known: to be tried again when more is known
+  std::vector<Digest> useless;   // whose hash is not that of their tokens, or that others replace
+};
+AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntry> entries, MonotonicTime now,
+                         WallTime wall_now);
+// Takes those out of what is left that will never hang on anything, because what was before them is gone:
+// neither the head of a prompt of some other domain nor behind one.
+std::vector<Digest> take_orphans(std::vector<IndexEntry>& left);
 
 // The daemon's part: removes records, the least recently used first, until all fingerprints together are
 // within `budget` (0: no limit). Follows no links, removes nothing that is not a record or has changed since

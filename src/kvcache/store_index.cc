@@ -4,30 +4,37 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "kvcache/store.h"
 
 namespace gezel::kvcache {
 
-std::vector<IndexEntry> adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntry> entries,
-                                    MonotonicTime now, WallTime wall_now) {
-  // A record's parent is any record that ends where it starts; those end earlier.
+AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntry> entries, MonotonicTime now,
+                         WallTime wall_now) {
+  // A record hangs on one that ends where it starts, or on one whose node was split there after it had been
+  // written. Both start earlier.
   std::sort(entries.begin(), entries.end(), [](const IndexEntry& a, const IndexEntry& b) {
-    return std::tuple(a.header.end, a.header.start, a.header.own) <
-           std::tuple(b.header.end, b.header.start, b.header.own);
+    return std::tuple(a.header.start, a.header.end, a.header.own) <
+           std::tuple(b.header.start, b.header.end, b.header.own);
   });
+  std::map<std::uint32_t, std::set<Digest>> joints;
+  for (const IndexEntry& entry : entries) joints[entry.header.start].insert(entry.header.parent);
   std::map<Digest, std::vector<Key>> known{{prefix_hash(domain, {}), {}}};
-  std::vector<IndexEntry> left;
+  AdoptedIndex out;
   for (IndexEntry& entry : entries) {
     RecordHeader& header = entry.header;
     const auto parent = known.find(header.parent);
     if (parent == known.end() || parent->second.size() != header.start) {
-      left.push_back(std::move(entry));
+      out.left.push_back(std::move(entry));
       continue;
     }
     std::vector<Key> keys = parent->second;
     keys.insert(keys.end(), header.keys.begin(), header.keys.end());
-    if (prefix_hash(domain, keys) != header.own) continue;
+    if (prefix_hash(domain, keys) != header.own) {
+      out.useless.push_back(header.own);
+      continue;
+    }
     const auto record = std::make_shared<DiskRecord>(DiskRecord{.id = header.own,
                                                                 .start = header.start,
                                                                 .end = header.end,
@@ -35,14 +42,41 @@ std::vector<IndexEntry> adopt_index(Tree& tree, const Digest& domain, std::vecto
                                                                 .checkpoint = header.has_checkpoint()});
     const auto age = std::max<WallTime::duration>(wall_now - entry.modified, WallTime::duration::zero());
     const MonotonicTime used = now - std::chrono::duration_cast<MonotonicTime::duration>(age);
-    if (tree.adopt(domain, keys, record, header.cls, header.tags, header.shared, used)) {
-      if (header.pinned) (void)tree.pin(tree.match(domain, keys).path.back());
-      known.emplace(header.own, std::move(keys));
+    if (!tree.adopt(domain, keys, record, header.cls, header.tags, header.shared, used)) {
+      out.useless.push_back(header.own);
+      continue;
+    }
+    if (header.pinned) (void)tree.pin(tree.match(domain, keys).path.back());
+    for (auto joint = joints.upper_bound(header.start); joint != joints.end() && joint->first < header.end;
+         ++joint) {
+      const auto head = std::span(keys).first(joint->first);
+      const Digest hash = prefix_hash(domain, head);
+      if (joint->second.contains(hash)) known.emplace(hash, std::vector<Key>(head.begin(), head.end()));
+    }
+    known.emplace(header.own, std::move(keys));
+  }
+  return out;
+}
+
+std::vector<Digest> take_orphans(std::vector<IndexEntry>& left) {
+  std::ranges::sort(left, {}, [](const IndexEntry& entry) { return entry.header.start; });
+  std::vector<IndexEntry> kept;
+  std::vector<Digest> orphans;
+  for (IndexEntry& entry : left) {
+    const RecordHeader& header = entry.header;
+    // Inside a record of another domain nothing can be told but where it would be.
+    const bool hangs = header.start == 0 || std::ranges::any_of(kept, [&](const IndexEntry& other) {
+                         return other.header.own == header.parent ||
+                                (other.header.start < header.start && header.start < other.header.end);
+                       });
+    if (hangs) {
+      kept.push_back(std::move(entry));
     } else {
-      left.push_back(std::move(entry));
+      orphans.push_back(header.own);
     }
   }
-  return left;
+  left = std::move(kept);
+  return orphans;
 }
 
 namespace {

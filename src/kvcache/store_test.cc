@@ -260,7 +260,10 @@ TEST_F(StoreTest, TheIndexBringsATreeBack) {
   EXPECT_EQ(files.statistics().corrupt, 1U);
   EXPECT_FALSE(fs::exists(files.file_of(digest(201))));
   Tree tree({.mode = Mode::full, .host_budget = kMiB, .disk_budget = kMiB});
-  EXPECT_EQ(adopt_index(tree, kTestDomain, std::move(entries), kNow, clock_.wall_now()).size(), 1U);
+  auto found = adopt_index(tree, kTestDomain, std::move(entries), kNow, clock_.wall_now());
+  ASSERT_EQ(found.left.size(), 1U);
+  EXPECT_EQ(take_orphans(found.left).size(), 1U);
+  EXPECT_TRUE(found.left.empty() && found.useless.empty());
   EXPECT_EQ(tree.match(kTestDomain, path_).matched, 150U);
   EXPECT_EQ(tree.check(), "");
   const NodeId tip = tree.match(kTestDomain, path_).path.back();
@@ -317,6 +320,44 @@ TEST_F(StoreTest, ADamagedRecordLeavesItsGoodPartsToTheTree) {
   EXPECT_EQ(tree.used(Tier::disk), 0U);
   EXPECT_EQ(check_content(tree), "");
   EXPECT_EQ(tree.check(), "");
+}
+
+TEST_F(StoreTest, ARecordThatHangsInsideAnotherIsFoundAgain) {
+  const auto trunk = counted(150), branch = joined(counted(70), counted(30, 500));
+  const auto twig = joined(branch, counted(30, 700));
+  std::vector<IndexEntry> entries;
+  for (const RecordHeader& header : {header_of(twig, 100), header_of(branch, 70), header_of(trunk, 0)})
+    entries.push_back({.header = header, .bytes = 10});
+  Tree tree({.mode = Mode::full, .host_budget = kMiB, .disk_budget = kMiB});
+  const auto found = adopt_index(tree, kTestDomain, entries, kNow, clock_.wall_now());
+  EXPECT_TRUE(found.left.empty() && found.useless.empty());
+  EXPECT_EQ(tree.match(kTestDomain, trunk).matched, 150U);
+  EXPECT_EQ(tree.match(kTestDomain, twig).matched, 130U);
+  EXPECT_EQ(tree.check(), "");
+}
+
+TEST_F(StoreTest, OnlyWhatCanStillHangOnSomethingIsKeptForLater) {
+  const auto other = counted(150, 1000), lost = counted(150, 3000);
+  std::vector<IndexEntry> left;
+  for (const RecordHeader& header : {header_of(joined(lost, counted(9)), 150), header_of(lost, 120),
+                                     header_of(other, 40), header_of(head_of(other, 40), 0)})
+    left.push_back({.header = header, .bytes = 10});
+  left[1].header.start = 160;  // behind everything that is left
+  left[0].header.start = 200;
+  EXPECT_EQ(take_orphans(left).size(), 2U);
+  EXPECT_EQ(left.size(), 2U);
+}
+
+TEST_F(StoreTest, PruningTakesTheEndOfAPromptBeforeItsHead) {
+  Store files = store();
+  const EncodedRecord head = encoded(counted(50), 0), tail = encoded(path_, 50);
+  ASSERT_TRUE(files.write(head));
+  ASSERT_TRUE(files.write(tail));
+  const Digest used[] = {own_, head.header.own};
+  files.touch(used);
+  EXPECT_EQ(prune_records(folder_.path() / "kv", head.bytes() + 1).removed, 1U);
+  EXPECT_TRUE(fs::exists(files.file_of(head.header.own)));
+  EXPECT_FALSE(fs::exists(files.file_of(own_)));
 }
 
 class PruneTest : public testing::Test {

@@ -180,12 +180,15 @@ class Tree {
     Bytes bytes = 0;
     std::vector<Digest> records;  // whose files may go
     std::vector<int> slots;  // drop_session(): idle slots that held its tokens; their cells should go too
+    bool in_use = false;     // drop_session(): some of it is, and stays; ask again when it was released
   };
   // At or above the budget: evicts until below 80 % of it. `keep`: nodes that must not go now (their write
   // has not finished); ignored for as long as the tier is above its budget.
   Dropped relieve(Tier tier, const std::function<bool(NodeId)>& keep = {});
   // Evicts until `bytes` more fit. False: they cannot.
   bool make_room(Tier tier, Bytes bytes, Dropped* dropped = nullptr);
+  // Would make_room() do it on the host, with the path to `stays` kept? Evicts nothing.
+  bool could_make_room(Bytes bytes, NodeId stays) const;
   // The unpinned leaf of the tier with the smallest effective time: last use + class bonus (system 1,800 s,
   // user 300 s) + 60 s per hit up to 10. kNoNode: nothing may go.
   NodeId victim(Tier tier) const;

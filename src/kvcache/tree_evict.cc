@@ -1,6 +1,7 @@
 // Eviction and what the disk gets: leaves first, by effective time (spec 40 section 11.9).
 #include <algorithm>
 #include <queue>
+#include <set>
 
 #include "kvcache/tree_state.h"
 
@@ -132,6 +133,31 @@ bool Tree::make_room(Tier tier, Bytes bytes, Dropped* dropped) {
   return enough();
 }
 
+bool Tree::could_make_room(Bytes bytes, NodeId stays) const {
+  const Bytes limit = budget(Tier::host), held = used(Tier::host);
+  if (bytes > limit) return false;
+  if (held + bytes <= limit) return true;
+  // Kids before parents: a node can go when its kids can.
+  std::vector<std::pair<std::uint32_t, NodeId>> order;
+  for (const auto& [id, node] : state_->nodes) order.emplace_back(node.end, id);
+  std::ranges::sort(order, std::greater{});
+  const std::vector<NodeId> kept = path(stays);
+  std::set<NodeId> gone(kept.begin(), kept.end());  // not looked at
+  Bytes freed = 0;
+  for (const auto& [end, id] : order) {
+    const Node& node = state_->nodes.at(id);
+    if (node.refs > 0 || node.pins > 0 || !node.has_host() || gone.contains(id)) continue;
+    const bool needed = state_->rows_mode() && std::ranges::any_of(node.kids, [&](const auto& entry) {
+                          const Node& kid = state_->nodes.at(entry.second);
+                          return (kid.has_host() && !gone.contains(entry.second)) || (kid.disk && !node.disk);
+                        });
+    if (needed) continue;
+    gone.insert(id);
+    freed += state_->share_of(node, Tier::host);
+  }
+  return held + bytes <= limit + freed;
+}
+
 NodeId Tree::next_write(bool everything) const {
   NodeId best = kNoNode;
   MonotonicTime best_time{};
@@ -176,8 +202,7 @@ Tree::Dropped Tree::drop_session(std::uint64_t session) {
   Dropped dropped;
   std::vector<std::pair<std::uint32_t, NodeId>> own;
   const auto is_own = [&](const Node& node) {
-    return !node.shared && node.tags.size() == 1 && node.tags.front() == session && node.refs == 0 &&
-           node.pins == 0;
+    return !node.shared && node.tags.size() == 1 && node.tags.front() == session && node.pins == 0;
   };
   for (const auto& [id, node] : state_->nodes) {
     if (is_own(node)) own.emplace_back(node.end, id);
@@ -196,6 +221,8 @@ Tree::Dropped Tree::drop_session(std::uint64_t session) {
       const Node* node = state_->get(id);
       if (node != nullptr && state_->may_go(*node, tier)) state_->drop_tier(id, tier, dropped);
     }
+    const Node* node = state_->get(id);
+    if (node != nullptr && node->refs > 0) dropped.in_use = true;
   }
   dropped.records = state_->take_freed();
   return dropped;

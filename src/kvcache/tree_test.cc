@@ -184,6 +184,26 @@ TEST(Tree, EvictsFromTheBudgetDownTo80Percent) {
   EXPECT_EQ(tree.check(), "");
 }
 
+TEST(Tree, KnowsWithoutEvictingWhetherRoomCanBeMade) {
+  Tree tree({.mode = Mode::full, .host_budget = 400 * kTestTokenBytes});
+  const auto a = counted(100, 1000), b = counted(200, 5000);
+  const NodeId used = tree.commit(kTestDomain, a, 100, Class::user, 0, kNow);
+  absorb_all(tree, used, a);
+  tree.commit(kTestDomain, b, 100, Class::user, 1, kNow);
+  const NodeId tip = tree.commit(kTestDomain, b, 200, Class::user, 1, kNow);
+  absorb_all(tree, tip, b);
+  EXPECT_TRUE(tree.could_make_room(400 * kTestTokenBytes, kNoNode));
+  EXPECT_FALSE(tree.could_make_room(401 * kTestTokenBytes, kNoNode));
+  tree.acquire(used);
+  EXPECT_TRUE(tree.could_make_room(300 * kTestTokenBytes, kNoNode));
+  EXPECT_FALSE(tree.could_make_room(301 * kTestTokenBytes, kNoNode));
+  EXPECT_TRUE(tree.could_make_room(100 * kTestTokenBytes, tip));
+  EXPECT_FALSE(tree.could_make_room(101 * kTestTokenBytes, tip));
+  EXPECT_EQ(tree.used(Tier::host), 300 * kTestTokenBytes);
+  tree.acquire(tip);
+  EXPECT_FALSE(tree.could_make_room(101 * kTestTokenBytes, kNoNode));
+}
+
 TEST(Tree, NeverTakesMoreThanItsBudget) {
   Tree tree({.mode = Mode::full, .host_budget = 250 * kTestTokenBytes});
   const auto keys = counted(300);

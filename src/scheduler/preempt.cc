@@ -13,24 +13,28 @@ constexpr int kMostPreemptions = 2;
 }  // namespace
 
 void Scheduler::preempt_for(const Run& waiting, MonotonicTime now) {
-  if (waiting.spec.lane != prompt::Lane::interactive || cache_ == nullptr || !cache_->can_park()) return;
+  if (waiting.spec.lane != prompt::Lane::interactive || cache_ == nullptr) return;
   Run* loser = nullptr;
   for (const auto& run : runs_) {
-    // What is ephemeral must not lie in the cache, and what the cache alone is for has no hurry but no length
-    // either.
-    if (run->slot < 0 || run->spec.lane == prompt::Lane::interactive || run->spec.ephemeral) continue;
+    // What is ephemeral or forgotten must not lie in the cache.
+    if (run->slot < 0 || run->spec.lane == prompt::Lane::interactive) continue;
+    if (run->spec.ephemeral || run->prompt.forgotten) continue;
     if (run->preemptions >= kMostPreemptions || run->fed == 0) continue;
     const bool lower = loser == nullptr || run->spec.lane > loser->spec.lane ||
                        (run->spec.lane == loser->spec.lane && run->order > loser->order);
-    if (lower) loser = run.get();
+    if (lower && cache_->can_park(run->slot)) loser = run.get();
   }
   if (loser == nullptr) return;
-  move_waits_ = true;
-  if (moved_) return;  // one image between two calls
+  if (moved_) {  // one image between two calls
+    move_waits_ = true;
+    return;
+  }
   moved_ = true;
   Slot& slot = slots_[static_cast<std::size_t>(loser->slot)];
-  cache_->park(loser->prompt, loser->slot, std::span(loser->keys).first(static_cast<std::size_t>(loser->fed)),
-               loser->keys, now);
+  if (!cache_->park(loser->prompt, loser->slot,
+                    std::span(loser->keys).first(static_cast<std::size_t>(loser->fed)), loser->keys, now))
+    return;
+  move_waits_ = true;
   slot.run = nullptr;
   slot.tokens.clear();
   slot.last_used = ++use_counter_;

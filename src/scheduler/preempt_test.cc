@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "scheduler/test_scheduler.h"
 
 namespace gezel::scheduler {
@@ -15,6 +17,7 @@ class PreemptTest : public SchedulerTest, public testing::WithParamInterface<Mod
     options.slots = slots;
     options.sliding_window = GetParam() == Mode::window ? 16 : 0;
     options.host_budget = host_budget_;
+    options.staging_limit = staging_limit_;
     cache_ = std::make_unique<PrefixCache>(options, *decoder_, nullptr, clock_);
     cache_->open(GetParam() == Mode::recurrent ? std::nullopt : std::optional(fake_layout(GetParam())),
                  static_cast<std::uint32_t>(slots));
@@ -34,13 +37,14 @@ class PreemptTest : public SchedulerTest, public testing::WithParamInterface<Mod
   void steps(int count) {
     for (int i = 0; i < count; ++i) scheduler_->step();
   }
+  int computed() const { return std::reduce(decoder_->row_counts.begin(), decoder_->row_counts.end()); }
   bool done(RunId id) const { return sink_.done.contains(id); }
   void expect_texts() {
     for (const auto& [id, text] : expected_) EXPECT_EQ(sink_.text[id], text) << id;
     EXPECT_EQ(cache_->tree().check(), "");
   }
 
-  Bytes host_budget_ = 64 * kMiB;
+  Bytes host_budget_ = 64 * kMiB, staging_limit_ = 0;
   std::map<RunId, std::string> expected_;
 };
 
@@ -140,14 +144,52 @@ TEST_P(PreemptTest, AParkedRunCanBeCancelled) {
   expect_texts();
 }
 
-TEST_P(PreemptTest, WithoutRoomForItsRowsTheRunComputesThemAgain) {
-  host_budget_ = 1000;
+// Whether the host lacks the room or the buffer is too small.
+TEST_P(PreemptTest, ARunThatCannotBePutAsideKeepsItsSlot) {
+  for (const bool host : {true, false}) {
+    sink_ = {};
+    expected_.clear();
+    host_budget_ = host ? 1000 : 64 * kMiB;
+    staging_limit_ = host ? 0 : 1000;
+    start(1);
+    submit(1, prompt::Lane::background, 100, 400);
+    steps(50);
+    submit(2, prompt::Lane::interactive, 20);
+    while (!done(1)) {
+      scheduler_->step();
+      ASSERT_FALSE(done(2));
+    }
+    run_all();
+    expect_texts();
+    EXPECT_EQ(computed(), 400 + 100 - 1 + 100 + 20 - 1) << "no token twice";
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
+TEST_P(PreemptTest, WhereOneCannotBePutAsideAnotherGivesWay) {
+  staging_limit_ = 10'000;
+  start(2);
+  submit(1, prompt::Lane::background, 300, 100);
+  submit(2, prompt::Lane::batch, 300, 3000);
+  while (sink_.prefill[2].empty() || sink_.prefill[2].back() < 3000) scheduler_->step();
+  submit(3, prompt::Lane::interactive, 20);
+  while (!done(3)) scheduler_->step();
+  EXPECT_FALSE(done(1));
+  EXPECT_FALSE(done(2));
+  run_all();
+  expect_texts();
+}
+
+TEST_P(PreemptTest, ARunWhoseExportFailsLosesNothing) {
   start(1);
-  submit(1, prompt::Lane::background, 100);
+  decoder_->refuse_exports = true;
+  submit(1, prompt::Lane::background, 100, 400);
   steps(50);
   submit(2, prompt::Lane::interactive, 20);
   run_all();
   expect_texts();
+  EXPECT_EQ(computed(), 400 + 100 - 1 + 100 + 20 - 1) << "no token twice";
 }
 
 TEST_P(PreemptTest, CachedTokensSayWhatThePromptReused) {

@@ -134,9 +134,17 @@ NodeId PrefixCache::node_within(const kvcache::Digest& domain, std::span<const k
   return deepest;
 }
 
+// As soon as it is used: a record names the sessions that are known when it is written, and what names none
+// cannot be deleted with its session.
+void PrefixCache::tag(const CachedPrompt& prompt, NodeId node) {
+  if (!prompt.session.empty() && !prompt.forgotten) tree_.tag(node, kvcache::session_tag(prompt.session));
+}
+
 void PrefixCache::keep(CachedPrompt& prompt, int slot, std::uint32_t tokens, MonotonicTime now) {
   set_tip(slot, node_within(prompt.domain, prompt.keys, tokens));
   tree_.touch(tip(slot), now, true);
+  if (!prompt.ephemeral) tag(prompt, tip(slot));
+  touch_records(tip(slot));
   prompt.tiers = {.slot = tokens};
   counts_.cached.slot += tokens;
   write_due_ = true;  // a hit may make it worth a file
@@ -178,10 +186,11 @@ bool PrefixCache::fed(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mono
   }
   for (const std::uint32_t end : passed) {
     const bool wanted = flight_.wanted(prompt.id, end);
-    if (prompt.ephemeral && end > prompt.system_end && !wanted) continue;
+    if ((prompt.forgotten || (prompt.ephemeral && end > prompt.system_end)) && !wanted) continue;
     const Class cls = end <= prompt.system_end ? Class::system : Class::user;
     const NodeId node = tree_.commit(prompt.domain, prompt.keys, end, cls, slot, now);
     if (node == kNoNode) continue;
+    tag(prompt, node);
     tips_[static_cast<std::size_t>(slot)] = node;
     reached = end;
     rows = rows || wanted || end == prompt.system_end;
@@ -204,7 +213,7 @@ bool PrefixCache::fed(CachedPrompt& prompt, int slot, std::uint32_t tokens, Mono
 void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now) {
   changed_ = !flight_.ended(prompt.id).empty() || changed_;
   flight_.forget(prompt.id);
-  if (slot >= 0 && !prompt.ephemeral) {
+  if (slot >= 0 && !prompt.ephemeral && !prompt.forgotten) {
     const kvcache::Node* last = tree_.find(tip(slot));
     const auto size = static_cast<std::uint32_t>(tokens.size());
     if (size - (last == nullptr ? 0 : std::min(last->end, size)) >= kvcache::kMinTailTokens) {
@@ -212,26 +221,11 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
       const NodeId node = tree_.commit(prompt.domain, kvcache::token_keys(tokens), size, cls, slot, now);
       if (node != kNoNode) tips_[static_cast<std::size_t>(slot)] = node;
     }
-    if (!prompt.session.empty()) tree_.tag(tip(slot), kvcache::session_tag(prompt.session));
+    tag(prompt, tip(slot));
   }
   if (prompt.held != kNoNode) tree_.release(std::exchange(prompt.held, kNoNode));
+  drop_released();
   if (tree_.size() > kManyNodes) tree_.merge();
-}
-
-void PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> tokens,
-                       std::span<const Token> all, MonotonicTime now) {
-  changed_ = !flight_.ended(prompt.id).empty() || changed_;
-  flight_.forget(prompt.id);
-  const auto size = static_cast<std::uint32_t>(tokens.size());
-  const Class cls = size <= prompt.keys.size() ? Class::user : Class::tail;
-  prompt.keys = kvcache::token_keys(all);
-  prompt.parked = true;
-  if (const NodeId node = tree_.commit(prompt.domain, prompt.keys, size, cls, slot, now); node != kNoNode) {
-    tips_[static_cast<std::size_t>(slot)] = node;
-    tree_.acquire(node);
-    if (const NodeId before = std::exchange(prompt.held, node); before != kNoNode) tree_.release(before);
-  }
-  save(slot, true);
 }
 
 std::vector<Token> PrefixCache::continuation(const kvcache::Digest& domain, std::span<const Token> tokens,
@@ -295,11 +289,26 @@ kvcache::Tree::Dropped PrefixCache::drop(NodeId node) {
 }
 
 kvcache::Tree::Dropped PrefixCache::drop_session(const std::string& session) {
-  auto dropped = tree_.drop_session(kvcache::session_tag(session));
+  return drop_tag(kvcache::session_tag(session));
+}
+
+kvcache::Tree::Dropped PrefixCache::drop_tag(std::uint64_t session) {
+  auto dropped = tree_.drop_session(session);
   // Their owner clears them.
   for (const int slot : dropped.slots) set_tip(slot, kNoNode);
   note(dropped);
+  drop_from_index(session);
+  if (dropped.in_use || !indexed_) {  // its records may not be known yet
+    dropped_sessions_.insert(session);
+  } else {
+    dropped_sessions_.erase(session);
+  }
   return dropped;
+}
+
+void PrefixCache::drop_released() {
+  const auto sessions = dropped_sessions_;
+  for (const std::uint64_t session : sessions) drop_tag(session);
 }
 
 }  // namespace gezel::scheduler

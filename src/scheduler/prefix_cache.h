@@ -69,6 +69,7 @@ struct CachedPrompt {
   std::string session;                    // "": none
   kvcache::Digest domain{};               // of its tenant: domain_for()
   bool ephemeral = false;                 // nothing behind the system text is kept
+  bool forgotten = false;                 // its session was dropped: nothing is kept but what others wait for
   MonotonicTime arrived{};
 
   // The cache's own notes.
@@ -106,8 +107,8 @@ class PrefixCache {
   // images do not parse and are kept whole.
   void open(std::optional<kvcache::ImageLayout> layout, std::uint32_t streams);
   bool is_open() const { return open_; }
-  // Can a run's rows be put aside and brought back?
-  bool can_park() const { return moves(); }
+  // Can what the slot holds be put aside and brought back?
+  bool can_park(int slot) const;
   bool is_indexed() const { return indexed_; }  // what is on disk is known
   kvcache::Mode mode() const { return options_.mode; }
 
@@ -118,6 +119,8 @@ class PrefixCache {
   bool can_move(const kvcache::Resume& offer) const;
   // Another run computes at least 128 more tokens of it than `have`: it goes on when that one is there.
   bool must_wait(CachedPrompt& prompt, std::uint32_t have, MonotonicTime now);
+  // Who waits for this run's prompt.
+  std::vector<RunId> waiting_for(RunId run) const { return flight_.waiting_for(run); }
   // What the offer needs from the disk is on its way, or what is on the disk is not known yet: ask again.
   bool fetch(CachedPrompt& prompt, const kvcache::Resume& resume, MonotonicTime now);
 
@@ -147,8 +150,8 @@ class PrefixCache {
   void prefilled(std::uint64_t tokens, double seconds) { rates_.observe_prefill(tokens, seconds); }
   // The run gives its slot away and comes back: what the slot holds, `tokens`, is exported under a reference
   // that the run keeps, and the slot is cleared. `all`: its tokens so far, of which the last are not computed
-  // yet.
-  void park(CachedPrompt& prompt, int slot, std::span<const Token> tokens, std::span<const Token> all,
+  // yet. False: it could not be exported, and nothing has changed.
+  bool park(CachedPrompt& prompt, int slot, std::span<const Token> tokens, std::span<const Token> all,
             MonotonicTime now);
   // `slot` < 0: it never had one. `tokens`: what its slot holds now.
   void finish(CachedPrompt& prompt, int slot, std::span<const Token> tokens, MonotonicTime now);
@@ -184,13 +187,15 @@ class PrefixCache {
   Result<> pin(kvcache::NodeId node);
   void unpin(kvcache::NodeId node);
   kvcache::Tree::Dropped drop(kvcache::NodeId node);
-  // What only this session uses. Idle slots that held its tokens are in the result: clear them.
+  // What only this session uses; what is being used of it goes when it no longer is. Idle slots that held its
+  // tokens are in the result: clear them. Runs of the session are to be `forgotten` first.
   kvcache::Tree::Dropped drop_session(const std::string& session);
 
  private:
   kvcache::NodeId tip(int slot) const { return tips_[static_cast<std::size_t>(slot)]; }
   bool moves() const { return open_ && host_budget_.whole() > 0; }
   void set_tip(int slot, kvcache::NodeId node);
+  void tag(const CachedPrompt& prompt, kvcache::NodeId node);
   // The deepest node that ends at or before `tokens` of these keys.
   kvcache::NodeId node_within(const kvcache::Digest& domain, std::span<const kvcache::Key> keys,
                               std::uint32_t tokens) const;
@@ -200,6 +205,9 @@ class PrefixCache {
     return bytes > 0 && (options_.staging_limit == 0 || bytes <= options_.staging_limit);
   }
   bool make_staging(Bytes bytes);
+  // Removes from a slot whose content goes what need not be exported. Returns how many tokens that was.
+  std::uint32_t cut_head(int slot);
+  void clear(int slot);
   // What is being read from the disk will need its place.
   void set_host_budget(MonotonicTime now);
   bool begin_load(const kvcache::DiskRecord& record, kvcache::NodeId wanted, MonotonicTime now);
@@ -213,6 +221,11 @@ class PrefixCache {
   void keep_whole_image(int slot, std::span<const std::byte> image);
   void adopt(MonotonicTime now);
   void record_pin(kvcache::NodeId node);
+  void touch_records(kvcache::NodeId id);
+  void drop_from_index(std::uint64_t session);
+  kvcache::Tree::Dropped drop_tag(std::uint64_t session);
+  // Something was released: what was dropped while it was used goes now.
+  void drop_released();
   void note(kvcache::Tree::Dropped dropped);
   void relieve();
   void take(RecordIo::Completion completion, MonotonicTime now);
@@ -232,6 +245,7 @@ class PrefixCache {
   Buffer staging_;
   Bytes remembered_bytes_ = 0;         // of the image that remember() put there
   Bytes checkpoint_bytes_ = 0;         // of the last one
+  bool refused_ = false;               // the library did not do the last export
   std::vector<kvcache::NodeId> tips_;  // by slot: the deepest node that it holds
 
   std::map<kvcache::Digest, Bytes> loading_;  // records on their way, and what they take
@@ -239,9 +253,10 @@ class PrefixCache {
   bool writes_pin_ = false;  // as the record under way says it
   bool write_all_ = false, write_due_ = false;
   bool indexed_ = true;
-  std::set<kvcache::Digest> domains_;       // whose records are part of the tree
-  std::vector<kvcache::IndexEntry> index_;  // other records that were found
-  bool changed_ = false;                    // something happened that waiting runs may use
+  std::set<kvcache::Digest> domains_;         // whose records are part of the tree
+  std::vector<kvcache::IndexEntry> index_;    // other records that were found
+  std::set<std::uint64_t> dropped_sessions_;  // of which something is still used
+  bool changed_ = false;                      // something happened that waiting runs may use
   CacheStatistics counts_;
 };
 

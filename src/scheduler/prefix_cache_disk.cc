@@ -29,6 +29,7 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
   if (auto* written = std::get_if<RecordIo::Written>(&completion)) {
     if (written->record) {
       tree_.set_disk(written->node, written->record);
+      touch_records(written->node);
       if (tree_.pinned_here(written->node) != writes_pin_) record_pin(written->node);
     } else {
       write_all_ = false;  // the disk refuses: what waits is tried again with the next change
@@ -36,6 +37,7 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
     tree_.release(written->node);
     writing_ = kNoNode;
     write_due_ = written->record != nullptr;
+    drop_released();
     note(tree_.relieve(Tier::disk));
   } else if (auto* loaded = std::get_if<RecordIo::Loaded>(&completion)) {
     loading_.erase(loaded->record);
@@ -59,9 +61,35 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
 
 // Records of tenants that did not ask yet stay outside: nothing is known of their domain but its hash.
 void PrefixCache::adopt(MonotonicTime now) {
-  for (const kvcache::Digest& domain : domains_)
-    index_ = kvcache::adopt_index(tree_, domain, std::exchange(index_, {}), now, clock_.wall_now());
+  for (const kvcache::Digest& domain : domains_) {
+    auto found = kvcache::adopt_index(tree_, domain, std::exchange(index_, {}), now, clock_.wall_now());
+    index_ = std::move(found.left);
+    for (const kvcache::Digest& record : found.useless) io_->remove(record);
+  }
+  for (const kvcache::Digest& record : kvcache::take_orphans(index_)) io_->remove(record);
+  drop_released();
   note(tree_.relieve(Tier::disk));
+}
+
+// Of an unmet tenant.
+void PrefixCache::drop_from_index(std::uint64_t session) {
+  std::erase_if(index_, [&](const kvcache::IndexEntry& entry) {
+    const kvcache::RecordHeader& header = entry.header;
+    if (header.shared || header.pinned || header.tags != std::vector{session}) return false;
+    io_->remove(header.own);
+    return true;
+  });
+}
+
+// Files are pruned by the time of their last use, and a record without what was before it is lost: none is
+// older than what hangs on it.
+void PrefixCache::touch_records(NodeId id) {
+  std::vector<kvcache::Digest> records;
+  for (const kvcache::Node* node = tree_.find(id); node != nullptr; node = tree_.find(node->parent)) {
+    if (node->disk && (records.empty() || records.back() != node->disk->id))
+      records.push_back(node->disk->id);
+  }
+  if (io_ != nullptr && !records.empty()) io_->touch(std::move(records));
 }
 
 void PrefixCache::meet(const kvcache::Digest& domain) {

@@ -7,6 +7,7 @@
 namespace gezel::scheduler {
 
 using kvcache::Checkpoint;
+using kvcache::Class;
 using kvcache::kNoNode;
 using kvcache::Mode;
 using kvcache::NodeId;
@@ -29,21 +30,63 @@ bool PrefixCache::worth_saving(int slot) const {
   return safe_tokens(tip(slot)) < node->end;
 }
 
-void PrefixCache::save(int slot, bool ends) {
-  std::uint32_t first = 0;
-  if (ends && (options_.mode == Mode::full || options_.mode == Mode::window)) {
-    // The cost then follows the new tokens only. The window is needed whole.
-    std::uint32_t start = safe_tokens(tip(slot));
-    if (options_.mode == Mode::window) {
-      const std::int32_t fed = decoder_.position_max(slot) + 1;
-      start = std::min(start, static_cast<std::uint32_t>(std::max(0, fed - options_.sliding_window)));
-    }
-    if (start > 0 && decoder_.remove(slot, 0, static_cast<std::int32_t>(start))) first = start;
+std::uint32_t PrefixCache::cut_head(int slot) {
+  if (options_.mode != Mode::full && options_.mode != Mode::window) return 0;
+  // The cost then follows the new tokens only. The window is needed whole.
+  std::uint32_t start = safe_tokens(tip(slot));
+  if (options_.mode == Mode::window) {
+    const std::int32_t fed = decoder_.position_max(slot) + 1;
+    start = std::min(start, static_cast<std::uint32_t>(std::max(0, fed - options_.sliding_window)));
   }
-  export_slot(slot, first);
-  if (!ends) return;
+  return start > 0 && decoder_.remove(slot, 0, static_cast<std::int32_t>(start)) ? start : 0;
+}
+
+void PrefixCache::clear(int slot) {
   decoder_.remove(slot, -1, -1);
   dropped(slot);
+}
+
+void PrefixCache::save(int slot, bool ends) {
+  export_slot(slot, ends ? cut_head(slot) : 0);
+  if (ends) clear(slot);
+}
+
+// Its image must pass through the staging buffer both ways, and the host must have room for what it lacks.
+bool PrefixCache::can_park(int slot) const {
+  if (!moves() || refused_) return false;
+  const Bytes image = decoder_.state_bytes(slot, false);
+  if (!fits_staging(image)) return false;
+  Bytes there = 0;
+  for (const NodeId id : tree_.path(tip(slot))) {
+    const kvcache::Node& node = *tree_.find(id);
+    if (layout_ && !node.rows.empty()) there += (node.end - node.start) * layout_->rows.token_bytes();
+  }
+  return tree_.could_make_room(image - std::min(image, there), tip(slot));
+}
+
+bool PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> tokens,
+                       std::span<const Token> all, MonotonicTime now) {
+  const auto size = static_cast<std::uint32_t>(tokens.size());
+  const Class cls = size <= prompt.keys.size() ? Class::user : Class::tail;
+  auto keys = kvcache::token_keys(all);
+  const NodeId node = tree_.commit(prompt.domain, keys, size, cls, slot, now);
+  if (node == kNoNode) return false;
+  tips_[static_cast<std::size_t>(slot)] = node;
+  tag(prompt, node);
+  tree_.acquire(node);
+  const std::uint32_t first = cut_head(slot);
+  // Without its head the slot is of no use; what was removed is safe, and only the rest is computed again.
+  if (!export_slot(slot, first) && first == 0) {
+    tree_.release(node);
+    return false;
+  }
+  clear(slot);
+  changed_ = !flight_.ended(prompt.id).empty() || changed_;
+  flight_.forget(prompt.id);
+  prompt.keys = std::move(keys);
+  prompt.parked = true;
+  if (const NodeId before = std::exchange(prompt.held, node); before != kNoNode) tree_.release(before);
+  return true;
 }
 
 bool PrefixCache::can_move(const kvcache::Resume& offer) const {
@@ -80,7 +123,8 @@ std::optional<std::span<std::byte>> PrefixCache::read_image(int slot, bool parti
   const Bytes bytes = decoder_.state_bytes(slot, partial);
   if (!make_staging(bytes)) return std::nullopt;
   const auto out = std::span(staging_).first(bytes);
-  if (decoder_.export_state(slot, partial, out) != bytes) return std::nullopt;
+  refused_ = decoder_.export_state(slot, partial, out) != bytes;
+  if (refused_) return std::nullopt;
   return out;
 }
 
@@ -180,29 +224,28 @@ void PrefixCache::keep_whole_image(int slot, std::span<const std::byte> image) {
 }
 
 bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, int slot, MonotonicTime now) {
-  const auto clear = [&] {
-    decoder_.remove(slot, -1, -1);
-    dropped(slot);
+  const auto failed = [&] {
+    clear(slot);
     return false;
   };
   const MonotonicTime began = clock_.now();
   const kvcache::Node* node = tree_.find(resume.node);
-  if (node == nullptr) return clear();
+  if (node == nullptr) return failed();
   std::shared_ptr<const Checkpoint> checkpoint;
   if (needs_checkpoint(options_.mode)) {
     checkpoint = node->checkpoint;
-    if (!checkpoint) return clear();
+    if (!checkpoint) return failed();
   }
   std::vector<kvcache::Piece> pieces;
   if (keeps_rows(options_.mode)) {
     auto found = kvcache::pieces_of(tree_, resume);
-    if (!found) return clear();
+    if (!found) return failed();
     pieces = std::move(*found);
   }
   const kvcache::ImageLayout layout = layout_.value_or(kvcache::ImageLayout{});
   const kvcache::ImageTarget target{.streams = streams_, .sequence = slot};
   const Bytes size = kvcache::composed_bytes(layout, target, resume.imported, checkpoint.get());
-  if (!make_staging(size)) return clear();
+  if (!make_staging(size)) return failed();
   const auto image = kvcache::compose_image(layout, target, pieces, checkpoint.get(), staging_);
   const Bytes returned = image ? decoder_.import_state(slot, false, std::span(staging_).first(*image)) : 0;
   const bool ok = image && kvcache::import_succeeded(
@@ -214,13 +257,15 @@ bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, in
     ++counts_.failed_imports;
     log_warn("a cached prompt could not be brought back",
              {{"reason", image ? "the library did not take it" : image.error().message}});
-    return clear();
+    return failed();
   }
   ++counts_.imports;
   rates_.observe_load(Tier::host, size, std::chrono::duration<double>(clock_.now() - began).count());
   tree_.acquire(resume.node);
   if (const NodeId before = std::exchange(prompt.held, resume.node); before != kNoNode) tree_.release(before);
   tree_.touch(resume.node, now, !prompt.parked);
+  if (!prompt.ephemeral) tag(prompt, resume.node);
+  touch_records(resume.node);
   set_tip(slot, node_within(prompt.domain, prompt.keys, resume.tokens));
   write_due_ = true;
 

@@ -141,6 +141,24 @@ TEST_F(PrefixCacheTest, ACommonPartBelow128TokensIsNotWaitedFor) {
   }
 }
 
+TEST_F(PrefixCacheTest, AnInteractiveRequestDoesNotWaitBehindOthersForWhatBackgroundWorkComputes) {
+  for (const prompt::Lane lane : {prompt::Lane::background, prompt::Lane::batch}) {
+    sink_ = {};
+    start(3);
+    RunSpec leader = chat(1, words(3'000, 1), 3'000);
+    leader.lane = lane;
+    scheduler_->submit(std::move(leader));
+    scheduler_->submit(chat(2, words(3'000, 1) + words(30, 2), 3'000));
+    scheduler_->submit(chat(3, words(4'000, 3), 0));
+    while (!sink_.done.contains(2)) scheduler_->step();
+    EXPECT_EQ(cached(2), 3'000);
+    EXPECT_FALSE(sink_.done.contains(3)) << "it came later and is longer";
+    run_all();
+    scheduler_.reset();
+    cache_.reset();
+  }
+}
+
 TEST_F(PrefixCacheTest, ALeaderThatIsCancelledLeavesItsPlaceToTheNext) {
   start(3);
   for (RunId id = 1; id <= 3; ++id)
@@ -318,12 +336,61 @@ TEST_F(PrefixCacheTest, WhatASessionUsedAloneCanBeDropped) {
   scheduler_->submit(std::move(run));
   run_all();
   answer(2, words(600, 1) + words(300, 3), 600);
-  const auto dropped = cache_->drop_session("mine");
-  scheduler_->clear_idle(dropped.slots);
+  const auto dropped = scheduler_->drop_session("mine");
   EXPECT_FALSE(dropped.slots.empty());
   EXPECT_EQ(cache_->tree().check(), "");
   answer(3, words(600, 1) + words(300, 2), 600);
   EXPECT_LE(cached(3), 600);
+}
+
+// While its run waits, computes, is put aside for another, and afterwards; while records are written.
+TEST_F(PrefixCacheTest, AtWhateverMomentASessionIsDroppedNothingOfItIsLeft) {
+  with_disk_ = true;
+  for (const bool cancelled : {false, true}) {
+    for (int moment = 0; moment < 60; ++moment) {
+      SCOPED_TRACE(testing::Message() << "moment " << moment << (cancelled ? ", cancelled" : ""));
+      sink_ = {};
+      records_.reset();
+      start(1);
+      const auto prompt = words(600, 1) + words(700, 2);
+      RunSpec run = chat(1, prompt, 600, 40);
+      run.session = "mine";
+      run.lane = prompt::Lane::background;
+      scheduler_->submit(std::move(run));
+      for (int step = 0; step < 80; ++step) {
+        if (step == moment) scheduler_->drop_session("mine");
+        if (step == 20) scheduler_->submit(chat(2, words(100, 9), 0, 20));
+        if (step == 30 && cancelled) scheduler_->cancel(1);
+        if (scheduler_->runnable()) scheduler_->step();
+      }
+      run_all();
+      for (int i = 0; i < 10; ++i) scheduler_->poke();
+      cache_->save_everything();
+      for (int i = 0; i < 10; ++i) scheduler_->poke();
+      EXPECT_EQ(cache_->tree().match(cache_->domain_for(""), kvcache::token_keys(prompt)).matched, 0u);
+      for (const auto& [own, file] : records_->files)
+        EXPECT_LE(file.record.header.end, 120u) << "a record of it is on disk";
+      EXPECT_EQ(cache_->tree().check(), "");
+      answer(3, prompt, 600);
+      EXPECT_EQ(cached(3), 0);
+      if (!cancelled) EXPECT_EQ(sink_.text[1], expected_text(prompt, 40));
+      scheduler_.reset();
+      cache_.reset();
+    }
+  }
+}
+
+TEST_F(PrefixCacheTest, WhatAnotherRunWaitsForIsNotLostWithItsSession) {
+  start(2);
+  RunSpec run = chat(1, words(3'000, 1), 3'000);
+  run.session = "mine";
+  scheduler_->submit(std::move(run));
+  scheduler_->submit(chat(2, words(3'000, 1) + words(30, 2), 3'000));
+  scheduler_->step();
+  scheduler_->drop_session("mine");
+  run_all();
+  EXPECT_EQ(cached(2), 3'000);
+  EXPECT_EQ(sink_.text[2], expected_text(words(3'000, 1) + words(30, 2), 5));
 }
 
 // --- disk
@@ -338,12 +405,105 @@ TEST_F(PrefixCacheTest, ARestartLosesNothingThatWasComputed) {
   EXPECT_EQ(sink_.done[2].cached.disk, 900);
 }
 
+// The next words after a system text are often the same, so that later conversations part inside a record of
+// the first one.
+TEST_F(PrefixCacheTest, ConversationsThatPartInsideARecordAllComeBackAfterARestart) {
+  with_disk_ = true;
+  start(3);
+  const auto head = words(1000, 1) + words(3, 7);
+  for (RunId id = 1; id <= 3; ++id) {
+    answer(id, head + words(150, 10 + static_cast<int>(id)), 1000);
+    cache_->save_everything();  // before the next one parts from it
+    for (int i = 0; i < 5; ++i) scheduler_->poke();
+  }
+  restart();
+  for (RunId id = 1; id <= 3; ++id) {
+    answer(10 + id, head + words(150, 10 + static_cast<int>(id)) + words(20, 3), 1000);
+    EXPECT_EQ(cached(10 + id), 1153) << id;
+  }
+}
+
+TEST_F(PrefixCacheTest, ARecordWhoseHeadIsGoneGoesToo) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(300, 2), 600);
+  scheduler_->freeze(clock_.now() + Millis(1000));
+  std::erase_if(records_->files, [](const auto& file) { return file.second.record.header.start == 0; });
+  EXPECT_FALSE(records_->files.empty());
+  scheduler_.reset();
+  cache_.reset();
+  records_->found();
+  start(1);
+  scheduler_->poke();
+  EXPECT_TRUE(records_->files.empty());
+}
+
+TEST_F(PrefixCacheTest, RecordsOfATenantThatDidNotAskYetGoWithTheirSession) {
+  with_disk_ = true;
+  start(1);
+  RunSpec run = chat(1, words(600, 1) + words(300, 2), 600);
+  run.tenant = "a";
+  run.session = "mine";
+  scheduler_->submit(std::move(run));
+  run_all();
+  for (const bool known : {false, true}) {
+    const auto files = records_->files;
+    restart();
+    ASSERT_FALSE(records_->files.empty());
+    if (known) scheduler_->poke();
+    scheduler_->drop_session("mine");
+    for (int i = 0; i < 5; ++i) scheduler_->poke();
+    EXPECT_TRUE(records_->files.empty()) << "the records were " << (known ? "" : "not ") << "known yet";
+    if (!known) records_->files = files;
+  }
+}
+
+TEST_F(PrefixCacheTest, WhatIsUsedIsTouchedFromItsEndToItsHead) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(600, 1) + words(300, 2), 600);
+  answer(2, words(300, 9), 0);
+  records_->touched.clear();
+  answer(3, words(600, 1) + words(300, 2) + words(20, 3), 600);
+  ASSERT_FALSE(records_->touched.empty());
+  std::vector<std::uint32_t> ends;
+  for (const kvcache::Digest& record : records_->touched.front())
+    ends.push_back(records_->files.at(record).record.header.end);
+  EXPECT_THAT(ends, testing::ElementsAre(900, 600));
+}
+
 TEST_F(PrefixCacheTest, WhatQualifiesIsWrittenWithoutBeingAsked) {
   with_disk_ = true;
   start(1);
   answer(1, words(600, 1) + words(150, 2), 600);
   scheduler_->poke();
   EXPECT_EQ(records_->written, 2u) << "the system text and the question behind it";
+}
+
+TEST_F(PrefixCacheTest, EveryRecordNamesTheSessionsThatUsedIt) {
+  with_disk_ = true;
+  start(1);
+  const auto has = [&](const std::string& session) {
+    return testing::Contains(kvcache::session_tag(session));
+  };
+  RunSpec first = chat(1, words(600, 1) + words(700, 2), 600, 300);
+  first.session = "first";
+  first.lane = prompt::Lane::background;
+  scheduler_->submit(std::move(first));
+  for (int i = 0; i < 100; ++i) scheduler_->step();
+  answer(2, words(100, 9), 0);  // takes the slot meanwhile
+  EXPECT_FALSE(records_->files.empty());
+  for (const auto& [own, file] : records_->files)
+    if (file.record.header.end > 100) EXPECT_THAT(file.record.header.tags, has("first"));
+  RunSpec second = chat(3, words(600, 1) + words(700, 2) + words(50, 3), 600);
+  second.session = "second";
+  scheduler_->submit(std::move(second));
+  run_all();
+  cache_->save_everything();
+  for (int i = 0; i < 10; ++i) scheduler_->poke();
+  for (const auto& [own, file] : records_->files) {
+    if (file.record.header.end == 1'350) EXPECT_THAT(file.record.header.tags, has("second"));
+  }
 }
 
 TEST_F(PrefixCacheTest, ADamagedRecordGivesWhatIsBeforeTheDamage) {
@@ -384,6 +544,31 @@ TEST_F(PrefixCacheTest, ADiskThatNeverAnswersIsWaitedForOnlySoLong) {
   run_all();
   EXPECT_EQ(sink_.text[2], expected_text(words(1'500, 1) + words(10, 2), 5));
   EXPECT_EQ(cached(2), 0);
+}
+
+TEST_F(PrefixCacheTest, WhoWaitsForTheDiskBehindOneThatWaitsForASlotWakesNobodyAgainAndAgain) {
+  with_disk_ = true;
+  start(1);
+  answer(1, words(1'500, 1), 1'500);
+  restart();
+  scheduler_->submit(chat(2, words(100, 2), 0, 20));
+  for (int i = 0; i < 3; ++i) scheduler_->step();
+  scheduler_->pause(2, true);
+  records_->holds_back = true;
+  RunSpec background = chat(3, words(1'500, 1) + words(10, 3), 1'500);
+  background.lane = prompt::Lane::background;
+  scheduler_->submit(std::move(background));
+  scheduler_->submit(chat(4, words(100, 4), 0));
+  for (int i = 0; i < 100 && scheduler_->runnable(); ++i) scheduler_->step();
+  ASSERT_FALSE(scheduler_->runnable());
+  ASSERT_TRUE(scheduler_->wake_at());
+  clock_.advance(std::chrono::duration_cast<Millis>(*scheduler_->wake_at() - clock_.now()) + Millis(1));
+  scheduler_->poke();
+  EXPECT_FALSE(scheduler_->wake_at()) << "no time that has passed";
+  scheduler_->pause(2, false);
+  run_all();
+  for (const RunId id : {2, 3, 4}) EXPECT_TRUE(sink_.done.contains(id)) << id;
+  EXPECT_EQ(sink_.text[3], expected_text(words(1'500, 1) + words(10, 3), 5));
 }
 
 TEST_F(PrefixCacheTest, APinHoldsAfterARestart) {
@@ -584,7 +769,7 @@ TEST_F(PrefixCacheTest, RandomInterleavingsNeverChangeAText) {
       } else if (dice == 32) {
         cache_->pressure(clock_.now());
       } else if (dice == 33) {
-        scheduler_->clear_idle(cache_->drop_session("s" + std::to_string(random() % 5)).slots);
+        scheduler_->drop_session("s" + std::to_string(random() % 5));
       } else if (dice == 34) {
         records_->damaged = !records_->damaged;
       } else if (dice == 35) {

@@ -41,6 +41,8 @@ class RecordIo {
   virtual void remove(const kvcache::Digest& record) = 0;
   // Says in the record whether its node is pinned: what the tree finds after a restart.
   virtual void set_pinned(const kvcache::Digest& record, bool pinned) = 0;
+  // These were used now, from the end of a prompt up to its head: see Store::touch().
+  virtual void touch(std::vector<kvcache::Digest> records) = 0;
   // What came to an end since the last call. With `until`: waits for something until then.
   virtual std::vector<Completion> take(std::optional<MonotonicTime> until = std::nullopt) = 0;
   // Writing is worth a try now (not right after a failure).

@@ -218,7 +218,9 @@ void Scheduler::fail_run(Run& run, RunError error, std::string_view detail) {
 
 // Takes the run out; its fed cells stay in the slot as the sticky run.
 void Scheduler::release(Run& run) {
-  if (options_.speculation)
+  const int index = run.slot;
+  const bool forgotten = run.prompt.forgotten;
+  if (options_.speculation && !forgotten)
     shared_ngrams_.learn(tenant_seed(run.spec.tenant), run.keys, static_cast<std::size_t>(run.prompt_tokens));
   if (run.slot >= 0) {
     Slot& slot = slots_[static_cast<std::size_t>(run.slot)];
@@ -232,6 +234,20 @@ void Scheduler::release(Run& run) {
     cache_->finish(run.prompt, -1, {}, clock_.now());
   }
   std::erase_if(runs_, [&](const auto& other) { return other.get() == &run; });
+  if (forgotten && index >= 0) clear_idle(std::span(&index, 1));
+}
+
+kvcache::Tree::Dropped Scheduler::drop_session(const std::string& session) {
+  if (cache_ == nullptr || session.empty()) return {};
+  for (const auto& run : runs_) {
+    if (run->spec.session == session) run->prompt.forgotten = true;
+  }
+  auto dropped = cache_->drop_session(session);
+  clear_idle(dropped.slots);
+  for (int index = 0; index < options_.slots; ++index) {
+    if (slots_[static_cast<std::size_t>(index)].session == session) clear_idle(std::span(&index, 1));
+  }
+  return dropped;
 }
 
 void Scheduler::clear_idle(std::span<const int> slots) {
@@ -256,6 +272,17 @@ void Scheduler::request_abort(RunId id) {
   if (id != 0 && prefilling_ == id) abort_.store(true);
 }
 
+// Whoever waits for the head of a run's prompt waits for it as for its own: the run computes it in the best
+// lane of them.
+prompt::Lane Scheduler::lane_of(const Run& run) const {
+  prompt::Lane lane = run.spec.lane;
+  if (cache_ == nullptr || run.slot < 0) return lane;
+  for (const RunId id : cache_->waiting_for(run.spec.id)) {
+    if (const Run* waiting = find(id)) lane = std::min(lane, waiting->spec.lane);
+  }
+  return lane;
+}
+
 // Order among waiting prompts: who starves, then the lane, then who gave its slot away, then the longest
 // reused head (its cells are warm), then arrival.
 bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
@@ -265,7 +292,8 @@ bool Scheduler::before(const Run& a, const Run& b, MonotonicTime now) const {
   };
   const bool a_starves = starves(a), b_starves = starves(b);
   if (a_starves != b_starves) return a_starves;
-  if (!a_starves && a.spec.lane != b.spec.lane) return a.spec.lane < b.spec.lane;
+  const prompt::Lane a_lane = lane_of(a), b_lane = lane_of(b);
+  if (!a_starves && a_lane != b_lane) return a_lane < b_lane;
   if (!a_starves && a.preemptions != b.preemptions) return a.preemptions > b.preemptions;
   if (!a_starves && a.cached != b.cached) return a.cached > b.cached;
   return a.order < b.order;

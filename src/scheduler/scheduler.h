@@ -158,6 +158,8 @@ class Scheduler {
   void poke();
   // The last call: what runs computed is kept, on disk as far as `until` allows.
   void freeze(MonotonicTime until);
+  // What only this session uses is forgotten. What runs of it compute from now on is not kept.
+  kvcache::Tree::Dropped drop_session(const std::string& session);
   // Idle slots whose content is to be forgotten.
   void clear_idle(std::span<const int> slots);
 
@@ -226,6 +228,7 @@ class Scheduler {
   void poison();
   void report_queue(MonotonicTime now);
   void note_pace(int streams, std::int64_t depth, double ms);
+  prompt::Lane lane_of(const Run& run) const;
   bool before(const Run& a, const Run& b, MonotonicTime now) const;
   Run* find(RunId id) const;
 
@@ -245,6 +248,7 @@ class Scheduler {
   std::vector<llama::Row> rows_;            // of the call being built, reused
   std::uint64_t use_counter_ = 0, arrivals_ = 0;
   MonotonicTime last_whole_prompt_{};
+  MonotonicTime assigned_at_{};  // slots were, the last time
   bool poisoned_ = false;
   bool moved_ = false;       // an image, since the last call of the engine
   bool move_waits_ = false;  // somebody waits only for the next one to be allowed

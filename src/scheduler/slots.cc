@@ -176,7 +176,7 @@ Millis Scheduler::predicted_time(const Run& run) const {
 }
 
 void Scheduler::assign_slots() {
-  const MonotonicTime now = clock_.now();
+  const MonotonicTime now = assigned_at_ = clock_.now();
   move_waits_ = false;
   if (cache_ != nullptr) cache_->tend(now);
   std::vector<Run*> waiting = waiting_runs(now);
@@ -214,6 +214,8 @@ std::optional<MonotonicTime> Scheduler::wake_at() const {
   std::optional<MonotonicTime> first;
   for (const auto& run : runs_) {
     if (run->slot >= 0 || !run->prompt.fetch_until) continue;
+    // Nothing came of it when it had come: somebody before it waits for a slot.
+    if (*run->prompt.fetch_until <= assigned_at_) continue;
     if (!first || *run->prompt.fetch_until < *first) first = run->prompt.fetch_until;
   }
   return first;

@@ -48,6 +48,7 @@ class MemoryRecords final : public RecordIo {
   void set_pinned(const kvcache::Digest& record, bool pinned) override {
     if (const auto file = files.find(record); file != files.end()) file->second.record.header.pinned = pinned;
   }
+  void touch(std::vector<kvcache::Digest> records) override { touched.push_back(std::move(records)); }
   std::vector<Completion> take(std::optional<MonotonicTime>) override { return std::exchange(done_, {}); }
   bool writable() const override { return accepts; }
   kvcache::StoreStatistics statistics() const override { return {.written = written}; }
@@ -66,6 +67,7 @@ class MemoryRecords final : public RecordIo {
     std::shared_ptr<const kvcache::Checkpoint> checkpoint;
   };
   std::map<kvcache::Digest, File> files;
+  std::vector<std::vector<kvcache::Digest>> touched;
   bool accepts = true, damaged = false, holds_back = false;
   std::uint64_t written = 0;
   int loads = 0;

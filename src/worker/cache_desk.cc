@@ -176,8 +176,7 @@ void CacheDesk::drop(const protocol::CacheQuery& query, protocol::CacheReply& re
     reply.count = static_cast<std::int64_t>(before - cache_->tree().size());
     dropped = cache_->drop(query.node);
   } else {
-    dropped = cache_->drop_session(query.session);
-    scheduler_.clear_idle(dropped.slots);
+    dropped = scheduler_.drop_session(query.session);
   }
   memory_.forget_past();
   for (const std::uint64_t nodes : dropped.nodes) reply.count += static_cast<std::int64_t>(nodes);

@@ -375,7 +375,7 @@ TEST_P(CacheEngineTest, RandomInterleavingsGiveTheColdText) {
       } else if (what == 6 && engine.last_id() >= first) {
         engine.scheduler().cancel(first + random() % (engine.last_id() - first + 1));
       } else if (what == 7) {
-        engine.scheduler().clear_idle(engine.cache().drop_session("s" + std::to_string(dice(5))).slots);
+        engine.scheduler().drop_session("s" + std::to_string(dice(5)));
       } else if (what == 8) {
         std::vector<kvcache::NodeId> nodes;
         engine.cache().tree().each([&](kvcache::NodeId id, const kvcache::Node&) { nodes.push_back(id); });

@@ -62,6 +62,11 @@ Bytes staging_bytes(const ProbeResult& probed, const llama::Context& context, in
   return bytes;
 }
 
+// When a probe that failed is run again.
+std::string again(std::optional<bool> known, const ProbeResult& probed, const std::filesystem::path& file) {
+  return known || probed.verdict ? "when " + file.string() + " was deleted" : "with the next load";
+}
+
 }  // namespace
 
 StartedCache start_cache(const protocol::Load& load, const llama::Model& model, const llama::Context& context,
@@ -74,10 +79,11 @@ StartedCache start_cache(const protocol::Load& load, const llama::Model& model, 
   const std::filesystem::path folder = load.cache_folder;
   const auto known = read_verdict(folder, fingerprint);
   const ProbeResult probed = probe(decoder, mode, probe_tokens(model.vocab()), known);
-  if (!known) write_verdict(folder, fingerprint, probed.passed);
+  if (!known && probed.verdict) write_verdict(folder, fingerprint, *probed.verdict);
   if (!probed.passed)
     log_warn("computed prompts stay in their slots: restoring them does not work with this model",
-             {{"reason", probed.trouble}});
+             {{"reason", probed.trouble},
+              {"tried_again", again(known, probed, verdict_file(folder, fingerprint))}});
 
   const Bytes whole = load.cache.host_bytes;
   const Bytes staging =

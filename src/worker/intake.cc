@@ -140,6 +140,18 @@ std::vector<llama::Token> Intake::tokenize(const std::string& text) const {
   return memory_.tokenize(text);
 }
 
+std::string Intake::Counted::text() const {
+  return fmt::format("{}{}", at_least ? "at least " : "", count);
+}
+
+Intake::Counted Intake::tokenize_within(const std::string& text, std::int64_t window) const {
+  const std::int64_t fewest = fewest_tokens(text.size());
+  if (fewest >= window) return {.tokens = {}, .count = fewest, .at_least = true};
+  Counted out{.tokens = tokenize(text)};
+  out.count = static_cast<std::int64_t>(out.tokens.size());
+  return out;
+}
+
 prompt::ChosenTuning Intake::fill_in(prompt::GenerateRequest& request) const {
   auto chosen = prompt::choose_tuning(
       options_.tuning, options_.named_tunings,
@@ -186,14 +198,11 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
     const bool bad_request = rendered.error().code == "invalid-request";
     return failure(id, bad_request ? "invalid_request" : "template_rejected", rendered.error());
   }
-  // Text that cannot fit is refused before the time for its tokens is spent: nobody else's request waits for
-  // it.
-  const std::int64_t at_least = fewest_tokens(rendered->text.size());
-  const bool too_long_to_try = at_least >= std::max(options_.context_per_slot, request.window_possible);
-  if (!too_long_to_try && !is_here(id)) return std::nullopt;
-  std::vector<llama::Token> tokens;
-  if (!too_long_to_try) tokens = tokenize(rendered->text);
-  const auto count = std::max(at_least, static_cast<std::int64_t>(tokens.size()));
+  if (!is_here(id)) return std::nullopt;
+  Counted counted =
+      tokenize_within(rendered->text, std::max(options_.context_per_slot, request.window_possible));
+  std::vector<llama::Token> tokens = std::move(counted.tokens);
+  const std::int64_t count = counted.count;
   const auto fit = check_window({.prompt = count,
                                  .answer = answer,
                                  .window = options_.context_per_slot,
@@ -202,9 +211,9 @@ std::optional<Intake::Outcome> Intake::work(protocol::Generate request) {
     auto failed = failure(
         id, "context_overflow",
         {ErrorKind::invalid, "context-overflow",
-         fmt::format("the prompt has {}{} tokens and needs a window of {} with room for an answer; {} are "
+         fmt::format("the prompt has {} tokens and needs a window of {} with room for an answer; {} are "
                      "loaded. Shorten the messages or ask for a shorter answer.",
-                     too_long_to_try ? "at least " : "", count, fit.needed, options_.context_per_slot),
+                     counted.text(), fit.needed, options_.context_per_slot),
          "messages"});
     failed.prompt_tokens = count;
     failed.context_tokens = options_.context_per_slot;
@@ -302,12 +311,12 @@ void Intake::answer(protocol::CacheQuery query) {
   fill_in(request);
   auto rendered = render(request);
   if (!rendered) return refuse(rendered.error().code, rendered.error().message);
-  auto tokens = tokenize(rendered->text);
-  const auto count = static_cast<std::int64_t>(tokens.size());
-  if (count == 0 || count >= options_.context_per_slot) {
+  Counted counted = tokenize_within(rendered->text, options_.context_per_slot);
+  if (counted.count == 0 || counted.count >= options_.context_per_slot) {
     return refuse("context-overflow", fmt::format("The prompt has {} tokens; 1 to {} fit the loaded window.",
-                                                  count, options_.context_per_slot - 1));
+                                                  counted.text(), options_.context_per_slot - 1));
   }
+  std::vector<llama::Token> tokens = std::move(counted.tokens);
   PromptSpans spans = find_spans(vocab_, rendered->text, tokens, request.messages);
   Prepared prepared{
       .run = scheduler::RunSpec{.id = 0,

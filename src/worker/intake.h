@@ -86,6 +86,14 @@ class Intake {
   prompt::ChosenTuning fill_in(prompt::GenerateRequest& request) const;
   std::vector<llama::Token> tokenize(const std::string& text) const;
   std::int64_t fewest_tokens(std::size_t bytes) const;
+  struct Counted {
+    std::vector<llama::Token> tokens;  // none when there are too many to be worth the time
+    std::int64_t count = 0;            // then: at least so many
+    bool at_least = false;
+    std::string text() const;  // the count, for people
+  };
+  // Text that cannot fit `window` is not tokenized: nobody else's request waits for that.
+  Counted tokenize_within(const std::string& text, std::int64_t window) const;
 
   const IntakeOptions options_;
   const llama::Vocab& vocab_;

@@ -188,6 +188,25 @@ TEST_F(IntakeTest, TheGuardKnowsWhichRequestIsStuck) {
   EXPECT_EQ(stuck->id, 5U);
 }
 
+// Its tokens would take longer than the window is worth, whoever asks.
+TEST_F(IntakeTest, TextThatCannotFitIsRefusedWithoutBeingTokenized) {
+  template_.text = std::string(8'000'000, 'x');
+  template_.go_on.release(3);
+  submit(1);
+  const auto failed = protocol::parse_failed(frame().body);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->code, "context-overflow");
+  EXPECT_NE(failed->message.find("at least"), std::string::npos) << failed->message;
+  for (const char* op : {"warm", "explain"}) {
+    intake_.submit(
+        protocol::CacheQuery{.id = 2, .op = op, .session = {}, .request = prompt::GenerateRequest{}});
+    const auto reply = protocol::parse_cache_reply(frame().body);
+    ASSERT_TRUE(reply);
+    EXPECT_EQ(reply->code, "context-overflow");
+    EXPECT_NE(reply->message.find("at least"), std::string::npos) << reply->message;
+  }
+}
+
 prompt::GenerateRequest wants(int answer) {
   prompt::GenerateRequest out;
   out.max_output_tokens = answer;

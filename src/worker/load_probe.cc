@@ -111,23 +111,26 @@ class Probe {
                                    kHead - 1, mode_) ||
         !decode(kHead, kHead + kTail, kTail, &restored))
       return refused(result);
-    result.passed = cold == restored || within_measure(cold, restored);
+    result.verdict = cold == restored ? std::optional(true) : within_measure(cold, restored);
+    if (!result.verdict) return refused(result);
+    result.passed = *result.verdict;
     if (!result.passed) result.trouble = "a restored prompt continues differently";
   }
 
-  bool within_measure(const Logits& cold, const Logits& restored) {
+  // Nothing when the library refused a call.
+  std::optional<bool> within_measure(const Logits& cold, const Logits& restored) {
     std::vector<double> alone, together;
     clear();
     for (std::int32_t at = 0; at < kProbeTokens; ++at) {
       Logits one;
-      if (!decode(at, at + 1, 1, &one)) return false;
+      if (!decode(at, at + 1, 1, &one)) return std::nullopt;
       alone.push_back(gap(one.front()));
     }
     clear();
     // As many at once as may ask for their logits; each call has several rows.
     for (std::int32_t at = 0; at < kProbeTokens; at += kTail) {
       Logits few;
-      if (!decode(at, at + kTail, kTail, &few)) return false;
+      if (!decode(at, at + kTail, kTail, &few)) return std::nullopt;
       for (const auto& logits : few) together.push_back(gap(logits));
     }
     const double epsilon = kvcache::measured_epsilon(alone, together);
@@ -144,10 +147,6 @@ class Probe {
   const std::span<const llama::Token> tokens_;
 };
 
-std::filesystem::path verdict_file(const std::filesystem::path& folder, const kvcache::Digest& fingerprint) {
-  return folder / ("probe-" + kvcache::folder_name(fingerprint));
-}
-
 }  // namespace
 
 ProbeResult probe(scheduler::Decoder& decoder, Mode mode, std::span<const llama::Token> tokens,
@@ -158,6 +157,10 @@ ProbeResult probe(scheduler::Decoder& decoder, Mode mode, std::span<const llama:
     return none;
   }
   return Probe(decoder, mode, tokens).run(known);
+}
+
+std::filesystem::path verdict_file(const std::filesystem::path& folder, const kvcache::Digest& fingerprint) {
+  return folder / ("probe-" + kvcache::folder_name(fingerprint));
 }
 
 std::optional<bool> read_verdict(const std::filesystem::path& folder, const kvcache::Digest& fingerprint) {

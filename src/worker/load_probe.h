@@ -20,6 +20,9 @@ struct ProbeResult {
   std::uint32_t streams = 1;
   Bytes checkpoint_bytes = 0;  // at the few tokens of the probe
   std::string trouble;         // why it did not pass
+  // What comparing found, worth keeping. Nothing when it did not come to that: the library refused a call,
+  // which another load with more memory may not.
+  std::optional<bool> verdict;
 };
 
 // Uses slot 0, which must be empty, and leaves it empty. `known`: an earlier verdict; then only the layout is
@@ -29,6 +32,7 @@ ProbeResult probe(scheduler::Decoder& decoder, kvcache::Mode mode, std::span<con
                   std::optional<bool> known);
 
 // Verdicts, kept in the cache folder by fingerprint.
+std::filesystem::path verdict_file(const std::filesystem::path& folder, const kvcache::Digest& fingerprint);
 std::optional<bool> read_verdict(const std::filesystem::path& folder, const kvcache::Digest& fingerprint);
 void write_verdict(const std::filesystem::path& folder, const kvcache::Digest& fingerprint, bool passed);
 

@@ -21,18 +21,25 @@ class ProbedContext final : public ContextDecoder {
  public:
   ProbedContext(const llama::Model& model, bool flash) : ProbedContext(make_context(model, flash)) {}
   llama::DecodeCode decode(std::span<const llama::Row> rows) override {
-    ++calls;
+    if (++calls == refused_call) return llama::DecodeCode::no_space;
     return ContextDecoder::decode(rows);
   }
+  Bytes export_state(int slot, bool partial, std::span<std::byte> out) override {
+    return refuses_exports ? 0 : ContextDecoder::export_state(slot, partial, out);
+  }
   Bytes import_state(int slot, bool partial, std::span<const std::byte> image) override {
+    if (refuses_imports) return 0;
     if (!spoils) return ContextDecoder::import_state(slot, partial, image);
     Buffer spoiled(image.begin(), image.end());
-    for (std::size_t i = spoiled.size() / 2; i < spoiled.size(); ++i) spoiled[i] = std::byte{0};
+    // Values of the last layer. The end, which says that other slots are empty, and all else that the library
+    // reads of the form stay as they are.
+    const std::size_t end = spoiled.size() - 64;
+    for (std::size_t i = end - spoiled.size() / 200; i < end; ++i) spoiled[i] = std::byte{0x70};
     return ContextDecoder::import_state(slot, partial, spoiled);
   }
 
-  bool spoils = false;
-  int calls = 0;
+  bool spoils = false, refuses_imports = false, refuses_exports = false;
+  int calls = 0, refused_call = 0;
 
  private:
   explicit ProbedContext(std::unique_ptr<llama::Context> context)
@@ -47,6 +54,7 @@ TEST(LoadProbe, PassesWithRealModels) {
       ProbedContext context(*model, flash);
       const auto result = probe(context, mode, probe_tokens(model->vocab()), std::nullopt);
       EXPECT_TRUE(result.passed) << result.trouble;
+      EXPECT_EQ(result.verdict, true);
       ASSERT_TRUE(result.layout);
       EXPECT_EQ(result.streams, 2u);
       EXPECT_EQ(result.layout->window.has_value(), mode == kvcache::Mode::window);
@@ -72,8 +80,30 @@ TEST(LoadProbe, ARestoredPromptThatContinuesDifferentlyFails) {
   context.spoils = true;
   const auto result = probe(context, kvcache::Mode::full, probe_tokens(model.vocab()), std::nullopt);
   EXPECT_FALSE(result.passed);
+  EXPECT_EQ(result.verdict, false);
   EXPECT_FALSE(result.trouble.empty());
   EXPECT_EQ(context.position_max(0), -1);
+}
+
+// Memory may be short this once.
+TEST(LoadProbe, ACallThatTheLibraryRefusesIsNoVerdict) {
+  const llama::Model& model = llama::testing::smollm();
+  const auto look = [&](auto&& spoil) {
+    ProbedContext context(model, false);
+    spoil(context);
+    const auto result = probe(context, kvcache::Mode::full, probe_tokens(model.vocab()), std::nullopt);
+    EXPECT_FALSE(result.passed);
+    EXPECT_EQ(result.verdict, std::nullopt);
+    EXPECT_FALSE(result.trouble.empty());
+  };
+  look([](ProbedContext& context) { context.refuses_exports = true; });
+  look([](ProbedContext& context) { context.refuses_imports = true; });
+  for (int call = 1; call <= 4; ++call) look([&](ProbedContext& context) { context.refused_call = call; });
+  // While it measures how much logits may differ.
+  look([](ProbedContext& context) {
+    context.spoils = true;
+    context.refused_call = 10;
+  });
 }
 
 TEST(LoadProbe, VerdictsAreKeptByFingerprint) {

@@ -63,6 +63,14 @@ void RecordThread::set_pinned(const kvcache::Digest& record, bool pinned) {
   work_.notify_one();
 }
 
+void RecordThread::touch(std::vector<kvcache::Digest> records) {
+  {
+    const std::lock_guard lock(mutex_);
+    touches_.push_back(std::move(records));
+  }
+  work_.notify_one();
+}
+
 std::vector<RecordThread::Completion> RecordThread::take(std::optional<MonotonicTime> until) {
   std::unique_lock lock(mutex_);
   if (until) finished_.wait_until(lock, *until, [this] { return !done_.empty(); });
@@ -78,7 +86,8 @@ void RecordThread::run() {
   find_records();
   std::unique_lock lock(mutex_);
   const auto something = [this] {
-    return stopping_ || !loads_.empty() || !writes_.empty() || !removals_.empty() || !pins_.empty();
+    return stopping_ || !loads_.empty() || !writes_.empty() || !removals_.empty() || !pins_.empty() ||
+           !touches_.empty();
   };
   while (true) {
     if (writable_.load()) {
@@ -102,6 +111,11 @@ void RecordThread::run() {
       pins_.pop_front();
       lock.unlock();
       store_.set_pinned(job.record, job.pinned);
+    } else if (!touches_.empty()) {
+      const std::vector<kvcache::Digest> records = std::move(touches_.front());
+      touches_.pop_front();
+      lock.unlock();
+      store_.touch(records);
     } else if (!writes_.empty()) {
       WriteJob job = std::move(writes_.front());
       writes_.pop_front();

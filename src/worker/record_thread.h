@@ -27,6 +27,7 @@ class RecordThread final : public scheduler::RecordIo {
   void load(const kvcache::Digest& record, std::vector<kvcache::Key> keys) override;
   void remove(const kvcache::Digest& record) override;
   void set_pinned(const kvcache::Digest& record, bool pinned) override;
+  void touch(std::vector<kvcache::Digest> records) override;
   std::vector<Completion> take(std::optional<MonotonicTime> until) override;
   bool writable() const override { return writable_.load(); }
   kvcache::StoreStatistics statistics() const override;
@@ -64,6 +65,7 @@ class RecordThread final : public scheduler::RecordIo {
   std::deque<WriteJob> writes_;
   std::deque<kvcache::Digest> removals_;
   std::deque<PinJob> pins_;
+  std::deque<std::vector<kvcache::Digest>> touches_;
   std::vector<Completion> done_;
   kvcache::StoreStatistics statistics_;
   std::string trouble_;
