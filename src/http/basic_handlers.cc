@@ -1,5 +1,6 @@
 // Handlers that answer with one document.
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "api/field_reader.h"
@@ -15,6 +16,10 @@ const api::Headers kNoStore{{"cache-control", "no-store"}};
 
 constexpr std::int64_t kMostContext = std::int64_t{1} << 27;
 constexpr std::int64_t kMostSlots = 64;
+
+// Bodies that mean everything where they name nothing.
+constexpr auto kStopMembers = std::to_array<std::string_view>({"model", "force"});
+constexpr auto kClearMembers = std::to_array<std::string_view>({"model"});
 
 // A whole number from 1 to `most` of the query; nothing when it is not there.
 api::ApiResult<std::optional<std::int64_t>> query_count(std::string_view query, std::string_view name,
@@ -115,6 +120,7 @@ asio::awaitable<void> stop_model(Call& call) {
   const api::FieldReader fields(*body, "", problems);
   const auto model = fields.string("model");
   const bool force = fields.boolean("force").value_or(false);
+  fields.only(kStopMembers);
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
   } else if (model) {
@@ -177,6 +183,7 @@ asio::awaitable<void> clear_quarantine(Call& call) {
   const api::FieldReader fields(*body, "", problems);
   const auto model = fields.string("model");
   if (model && model->empty()) fields.problem("model", "must not be empty; leave it out to lift everything");
+  fields.only(kClearMembers);
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
   } else {

@@ -250,6 +250,17 @@ TEST_F(RouterTest, StopUnloadsAModelOrEndsTheDaemon) {
   EXPECT_TRUE(stop_requested);
 }
 
+TEST_F(RouterTest, AMisspeltMemberNeverMeansEverything) {
+  for (const char* body : {R"({"modell":"m"})", R"({"Model":"m"})", R"({"model":"m","forced":true})"}) {
+    const auto& response = send(post("/api/stop", body, "client"));
+    EXPECT_EQ(response.status, 400) << body;
+    EXPECT_EQ(error_code(response), "invalid_body") << body;
+    EXPECT_THAT(response.body, HasSubstr("it may be model or force")) << body;
+  }
+  EXPECT_FALSE(stop_requested);
+  EXPECT_EQ(send(post("/api/quarantine/clear", R"({"modell":"abc"})", "client")).status, 400);
+}
+
 TEST_F(RouterTest, ShutdownAnswersAndThenStops) {
   const auto& response = send(post("/api/shutdown", "", "client"));
   EXPECT_EQ(response.status, 202);
