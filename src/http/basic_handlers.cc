@@ -65,7 +65,7 @@ asio::awaitable<void> health(Call& call) {
 }
 
 asio::awaitable<void> memory(Call& call) {
-  co_await call.reply(200, to_json(call.services.inference.memory()));
+  co_await call.reply(200, to_json(call.services.inference.memory(call.caller.allows("ui"))));
 }
 
 asio::awaitable<void> memory_plan(Call& call) {

@@ -212,6 +212,11 @@ TEST_F(RouterTest, APlanMayNameTheNetworkOnlyWithTheScopeForThat) {
   EXPECT_TRUE(inference.plan_asked->allow_network_names);
 }
 
+TEST_F(RouterTest, OtherProgramsAreShownOnlyWithTheScopeForThat) {
+  EXPECT_EQ(send(get("/v1/memory")).body, R"({"pools":[],"programs":false})");
+  EXPECT_EQ(send(get("/v1/memory", "client")).body, R"({"pools":[],"programs":true})");
+}
+
 TEST_F(RouterTest, AClientThatGoesAwayEndsItsPlan) {
   inference.on_plan = [this] {
     EXPECT_FALSE(inference.plan_asked->cancelled->cancelled());

@@ -258,8 +258,8 @@ class FakeService final : public service::InferenceService {
   api::ApiResult<json::value> clear_quarantine(std::string model) override {
     return json::object{{"cleared", model.size()}};
   }
-  json::value memory() override {
-    return json::object{{"pools", json::array()}, {"reservations", json::array()}};
+  json::value memory(bool show_programs) override {
+    return json::object{{"pools", json::array()}, {"programs", show_programs}};
   }
   asio::awaitable<api::ApiResult<json::value>> memory_plan(service::PlanRequest request) override {
     plan_asked = request;

@@ -75,7 +75,7 @@ class Service final : public InferenceService {
   api::ApiResult<json::value> clear_quarantine(std::string model) override {
     return core_->clear_quarantine(model);
   }
-  json::value memory() override { return core_->memory(); }
+  json::value memory(bool show_programs) override { return core_->memory(show_programs); }
   asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) override {
     const auto core = core_;
     co_return co_await core->memory_plan(std::move(request));

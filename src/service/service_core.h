@@ -45,7 +45,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   json::value ps();
   json::value quarantine();
   api::ApiResult<json::value> clear_quarantine(const std::string& model);
-  json::value memory();
+  json::value memory(bool show_programs);
   asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request);
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);

@@ -52,7 +52,7 @@ json::value pressure_json(const engine::PressureWatch* watch) {
 
 }  // namespace
 
-json::value ServiceCore::memory() {
+json::value ServiceCore::memory(bool show_programs) {
   if (!parts_.admission) return json::object{{"pools", json::array()}, {"reservations", json::array()}};
   const auto& admission = *parts_.admission;
   if (parts_.gpu && !stopping_) parts_.gpu->safety().refresh();  // for the next who asks
@@ -82,7 +82,8 @@ json::value ServiceCore::memory() {
       {"enforced", rules.enforced},
       {"pressure", pressure_json(parts_.pressure.get())},
       {"device_safety",
-       parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety(), own_processes())) : json::value()},
+       parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety(), own_processes(), show_programs))
+                  : json::value()},
       {"gpu", gpus_ ? json::value(survey_json(*gpus_)) : json::value()},
       {"waiting", admission.waiting()}};
 }
