@@ -10,6 +10,7 @@
 #include "gguf/split.h"
 #include "models/ids.h"
 #include "models/owner.h"
+#include "models/shards.h"
 
 namespace gezel::models {
 namespace {
@@ -127,6 +128,13 @@ Result<InstallPlan> plan_url(std::string_view text, std::string_view id, std::st
                   fmt::format("{} is one of {} parts, and sha256 is of one file only; leave it out",
                               address.name, split->count),
                   "sha256");
+    }
+    // Before a plan has an address for each: one of 8 KiB would take most of a gigabyte.
+    if (split->count > kMaxParts) {
+      return fail(ErrorKind::invalid, "too_many_parts",
+                  fmt::format("{} is one of {} parts; at most {} are allowed", address.name, split->count,
+                              kMaxParts),
+                  "url");
     }
     for (std::uint32_t number = 1; number <= split->count; ++number) {
       std::string name = gguf::shard_name(*split, number);
