@@ -54,8 +54,7 @@ TEST(UrlSource, TakesAnIdAndADigest) {
 }
 
 TEST(UrlSource, MorePartsThanAModelHasAreRefusedBeforeTheyAreListed) {
-  const auto plan =
-      plan_url("https://example.org/m-00001-of-99999.gguf?key=" + std::string(8'000, 'k'), "m");
+  const auto plan = plan_url("https://example.org/m-00001-of-99999.gguf?key=" + std::string(8'000, 'k'), "m");
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, "too_many_parts");
   EXPECT_THAT(plan.error().message, HasSubstr("one of 99999 parts; at most 4096"));

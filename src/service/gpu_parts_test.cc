@@ -82,8 +82,7 @@ TEST(DeviceSafetyJson, NamesOtherProgramsOnlyToWhomTheyAreShown) {
       .settings = {},
       .users =
           [] {
-            return std::vector<system::GpuUser>{
-                {.pid = 7, .program = "/home/iris/diary-app", .bytes = kGiB}};
+            return std::vector<system::GpuUser>{{.pid = 7, .program = "/home/iris/diary-app", .bytes = kGiB}};
           }});
   safety->refresh();
   while (io.poll() > 0) io.restart();

@@ -63,8 +63,8 @@ struct ServiceOptions {
   NeighbourTrial neighbour_trial;
   GpuSettings gpu;
   bool sandbox = true;
-  bool calibration = true;             // --no-calibration, GEZEL_CALIBRATION=off
-  bool speculation = true;             // --no-speculation, GEZEL_SPECULATION=off
+  bool calibration = true;  // --no-calibration, GEZEL_CALIBRATION=off
+  bool speculation = true;  // --no-speculation, GEZEL_SPECULATION=off
   // Flags and the environment; create() for a daemon adds what config.json says.
   engine_llama::PromptCacheSettings prompt_cache;
   bool replay_store = true;            // --no-replay-store: forget what models wrote for their calls

@@ -402,7 +402,10 @@ TEST(InstallSettings, AddressesAreChecked) {
   EXPECT_TRUE(check_addresses({.hub = "https://hub.example", .mirrors = {"file:///srv/models"}}));
   const auto bad = check_addresses({.hub = "http://hub.example"});
   ASSERT_FALSE(bad);
-  EXPECT_THAT(bad.error().message, HasSubstr("HF_ENDPOINT is 'http://hub.example'"));
+  EXPECT_THAT(bad.error().message, HasSubstr("HF_ENDPOINT: the address \"http://hub.example\" must"));
+  const auto secret = check_addresses({.hub = "https://me:secret@hub.example"});
+  ASSERT_FALSE(secret);
+  EXPECT_THAT(secret.error().message, Not(HasSubstr("secret")));
 }
 
 }  // namespace
