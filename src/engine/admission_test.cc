@@ -543,17 +543,18 @@ TEST_F(AdmissionTest, TheWatchTakesOneStepAfterTheOtherAndUndoesThem) {
 TEST_F(AdmissionTest, ALookThatFailsIsNotTheWatchsLast) {
   capacity::PressureSample sample{.some_avg10 = 1'500};
   bool broken = false;
-  const auto watch = std::make_shared<PressureWatch>(PressureWatch::Parts{
-      .loop = io.get_executor(),
-      .pool = io.get_executor(),
-      .clock = clock,
-      .timers = timers,
-      .sample =
-          [&] {
-            if (broken) throw std::runtime_error("no memory");
-            return sample;
-          },
-      .admission = admission});
+  const auto watch =
+      std::make_shared<PressureWatch>(PressureWatch::Parts{.loop = io.get_executor(),
+                                                           .pool = io.get_executor(),
+                                                           .clock = clock,
+                                                           .timers = timers,
+                                                           .sample =
+                                                               [&] {
+                                                                 if (broken)
+                                                                   throw std::runtime_error("no memory");
+                                                                 return sample;
+                                                               },
+                                                           .admission = admission});
   watch->start();
   pass(2 * Millis(capacity::kPressureStepMs) + 2 * kPressureLook);
   ASSERT_TRUE(admission->holds());
