@@ -82,17 +82,12 @@ asio::awaitable<void> memory_plan(Call& call) {
     co_await call.fail(wish->error());
     co_return;
   }
+  const GiveUpWithClient giving_up(call);
   service::PlanRequest wanted{.model = *model,
                               .wish = {.context = *context, .slots = {}},
                               .allow_network_names = call.caller.allows("ui"),
-                              .cancelled = std::make_shared<downloads::Cancellation>()};
+                              .cancelled = giving_up.cancelled()};
   if (*slots) wanted.wish.slots = static_cast<int>(**slots);
-  // A host may be slow; nobody waits for it in the name of a client that is gone.
-  struct Guard {
-    api::Response& response;
-    ~Guard() { response.on_cancel({}); }
-  } const guard{call.response};
-  call.response.on_cancel([cancelled = wanted.cancelled](api::CancelReason) { cancelled->cancel(); });
   co_await reply_result(call, co_await call.services.inference.memory_plan(std::move(wanted)));
 }
 

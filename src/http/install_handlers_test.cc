@@ -37,6 +37,15 @@ TEST_F(InstallHandlers, OnlyManagementMayNameARepository) {
   EXPECT_EQ(installs().asked, "hf:org/repo");
 }
 
+TEST_F(InstallHandlers, AClientThatGoesAwayEndsTheQuestionsBeforeAnInstall) {
+  installs().on_ensure = [this] {
+    EXPECT_FALSE(installs().ensured->cancelled->cancelled());
+    responses.back()->cancel(api::CancelReason::client_gone);
+    EXPECT_TRUE(installs().ensured->cancelled->cancelled());
+  };
+  send(post("/v1/models/ensure", R"({"model":"hf:org/repo"})", "client"));
+}
+
 TEST_F(InstallHandlers, EnsureNamesABodyThatIsWrong) {
   EXPECT_THAT(send(post("/v1/models/ensure", "[]")).body, HasSubstr("invalid_body"));
   EXPECT_THAT(send(post("/v1/models/ensure", "{")).body, HasSubstr("invalid_json"));

@@ -88,8 +88,14 @@ class CoreInstalls final : public Installs {
                                                    const std::string& file = {}) const;
   api::ApiResult<EnsuredModel> start_job(models::InstallPlan plan, bool skip_sha);
   asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_network(EnsureRequest request);
-  // Whether the file of an address is a model, and its size, where the host says it.
-  asio::awaitable<api::ApiResult<bool>> look_at(models::InstallPlan& plan);
+  // What such an install would do; the hub is asked about one model at a time, each for a bounded time.
+  asio::awaitable<api::ApiResult<models::InstallPlan>> ask_hub(
+      EnsureRequest request, std::shared_ptr<downloads::Cancellation> cancelled);
+  // Whether the file of an address is a model, and its size, where the host says it. The plan outlives it.
+  asio::awaitable<api::ApiResult<bool>> look_at(models::InstallPlan& plan,
+                                                std::shared_ptr<downloads::Cancellation> cancelled);
+  // Why a question to the network is not gone on with.
+  std::optional<api::ApiError> given_up(const downloads::Cancellation& cancelled) const;
   // Fills in what the header of the plan's first file says, and the sizes that the plan lacks. Plan and `out`
   // outlive the call.
   asio::awaitable<Result<>> read_header(models::InstallPlan& plan,
@@ -108,7 +114,7 @@ class CoreInstalls final : public Installs {
   ServiceCore& core_;
   const std::shared_ptr<InstallParts> parts_;
   models::InstallJobs jobs_;
-  // Ends questions to a hub, and waiting on the pool.
+  // Ends waiting on the pool.
   const std::shared_ptr<downloads::Cancellation> stopped_ = std::make_shared<downloads::Cancellation>();
   std::stop_source stop_looking_;
 
@@ -127,8 +133,10 @@ class CoreInstalls final : public Installs {
   bool planning_ = false;  // somebody asks the network for a plan
   engine::Wakeup planned_;
   std::weak_ptr<downloads::Cancellation> asked_;  // ends that
-  std::set<std::shared_ptr<downloads::Cancellation>>
-      looking_at_;  // looks at addresses that are to be installed
+  // Each ends what the network is asked about a model that is to be installed.
+  std::set<std::shared_ptr<downloads::Cancellation>> ensuring_;
+  bool asking_hub_ = false;
+  engine::Wakeup hub_asked_;
 
   std::set<std::string> removing_;
   bool adopting_ = false;

@@ -11,6 +11,7 @@
 #include "api/error.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "downloads/cancellation.h"
 
 namespace gezel::service {
 
@@ -40,6 +41,8 @@ struct EnsureRequest {
   // Of such a model only. What to call it, "" = derived from its name; and the digest that the file of an
   // address must have, "" = whatever it has.
   std::string id = {}, sha256 = {};
+  // Ends the questions before an install of such a model, not the install. Null: nobody gives up.
+  std::shared_ptr<downloads::Cancellation> cancelled = {};
 };
 
 struct InstallRequest {
@@ -53,7 +56,7 @@ class Installs {
   virtual ~Installs() = default;
 
   // Section 9.1. Errors of sections 9.1 and 19, those of resolve_hub(), plan_url() and look_at_url(),
-  // `too_many_installs`.
+  // `too_many_installs`; of models of the network `timed_out` (504) where a host takes too long.
   virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(EnsureRequest request) = 0;
   // Also for an installed model, which is then brought up to date. Joins a running install. Its job id. Error
   // `read-only-model` where only the machine's store has it and no copy of one's own is asked for.

@@ -185,6 +185,7 @@ CoreInstalls::CoreInstalls(ServiceCore& core, std::shared_ptr<InstallParts> part
       arranged_(core.parts_.loop),
       looked_(core.parts_.loop),
       planned_(core.parts_.loop),
+      hub_asked_(core.parts_.loop),
       adopted_(core.parts_.loop) {}
 
 CoreInstalls::~CoreInstalls() = default;
@@ -193,7 +194,7 @@ void CoreInstalls::begin_stop() {
   stopped_->cancel();
   stop_looking_.request_stop();
   if (const auto asked = asked_.lock()) asked->cancel();
-  for (const auto& looking : looking_at_) looking->cancel();
+  for (const auto& ensuring : ensuring_) ensuring->cancel();
   jobs_.cancel_all();
 }
 

@@ -97,7 +97,8 @@ class ServiceTest : public models::testing::StoreTest {
     options.home = home.path();
     options.version = "1.2.3";
     const asio::any_io_executor executor = loop.get_executor();
-    installs->downloads = installs->questions = executor;
+    installs->downloads = executor;
+    if (!installs->questions) installs->questions = executor;
     if (!installs->headers) installs->headers = executor;
     if (!installs->catalog) {
       installs->catalog = std::make_shared<const catalog::Catalog>(
