@@ -55,8 +55,12 @@ class CoreInstalls final : public Installs {
   // The entry of a model that is not installed but could be; nothing when there is none.
   asio::awaitable<std::optional<json::object>> offer(std::string id);
 
-  // "discovered:<source>/<id>": registered by reference the first time.
+  // "discovered:<source>/<id>": registered by reference the first time that somebody uses it.
   asio::awaitable<api::ApiResult<ModelName>> adopt(std::string text);
+  // The same without registering anything: `model_not_loaded` where it was not used yet.
+  asio::awaitable<api::ApiResult<ModelName>> known_as(std::string text);
+  // What a plan needs to know of such a model, from its file; as known_as() where it was used before.
+  asio::awaitable<api::ApiResult<RemoteModel>> discovered_model(std::string text);
   // The installed model that the catalog, as last seen, has the name as an alias of.
   std::optional<ModelName> by_alias(std::string_view text) const;
   // For a name that means nothing installed: the installed model it is an alias of, else `otherwise`, which
@@ -107,7 +111,11 @@ class CoreInstalls final : public Installs {
   void arrange_if_old();
   asio::awaitable<void> look_around();
   void look_around_if_old(Millis age);
-  const Found* find_discovered(std::string_view source, std::string_view id) const;
+  // By "discovered:<source>/<id>".
+  const Found* find_discovered(std::string_view text) const;
+  // Looks for it anew where it is not known.
+  asio::awaitable<api::ApiResult<Found>> found_row(std::string text);
+  json::object found_entry(const Found& found) const;
   // The installed models by their files, as last seen. Valid until the next wait.
   InstalledFiles installed_files() const;
 

@@ -235,6 +235,42 @@ TEST_F(InstallService, ADiscoveredModelIsRegisteredByReferenceOnFirstUse) {
   EXPECT_TRUE(fs::exists(path));
 }
 
+TEST_F(InstallService, AQuestionAboutADiscoveredModelRegistersNothing) {
+  const fs::path path = files.write("other/blob", tiny_model());
+  installs->discover = [this, path](std::stop_token) {
+    return std::vector{found("ollama", path, "local-blob")};
+  };
+  start();
+  settle();
+  const std::string id = "discovered:ollama/local-blob";
+  EXPECT_EQ(string_or(wait(service->retrieve_model(id))->get_object(), "id"), id);
+  EXPECT_EQ(string_or(wait(service->calibration(id))->get_object(), "state"), "unknown");
+  EXPECT_EQ(wait(service->worker_stats(id)).error().code, "model_not_loaded");
+  EXPECT_EQ(wait(service->stop_model(id, false)).error().code, "model_not_loaded");
+  api::CacheRequest list;
+  list.model = id;
+  EXPECT_EQ(wait(service->cache(list)).error().code, "model_not_loaded");
+  api::CacheRequest hint;
+  hint.model = id;
+  hint.query.op = engine::CacheQuery::Op::warm;
+  EXPECT_EQ(wait(service->cache(hint))->outcome, CacheAnswer::Outcome::not_loaded);
+  wait(service->memory_plan({.model = id, .wish = {}, .cancelled = nullptr}));
+  EXPECT_THAT(listed(), ElementsAre(id));
+  EXPECT_FALSE(store.find("local-blob"));
+}
+
+TEST_F(InstallService, ADiscoveredModelThatCannotBeRegisteredNamesNoFolder) {
+  const fs::path path = files.path() / "other" / "gone.gguf";
+  installs->discover = [this, path](std::stop_token) {
+    return std::vector{found("ollama", path, "local-x")};
+  };
+  start();
+  settle();
+  const auto refused = chat("discovered:ollama/local-x");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("gone.gguf"), Not(HasSubstr(files.path().string()))));
+}
+
 TEST_F(InstallService, WhatIsNotDiscoveredOrUsableSaysSo) {
   auto row = found("ollama", files.write("x", "x"), "local-x");
   row.importable = false;

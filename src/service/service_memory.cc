@@ -95,6 +95,11 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(PlanReques
     auto usable = co_await usable_model(request.model);
     if (usable) {
       name = std::move(*usable);
+    } else if (usable.error().code == "model_not_loaded") {
+      // Of another program, and not used yet: a question does not register it.
+      const auto found = co_await installs_.discovered_model(request.model);
+      if (!found) co_return std::unexpected(found.error());
+      co_return plan_of(*found, request.wish);
     } else if (usable.error().code == "model_not_found") {
       missing = std::move(usable).error();
     } else {

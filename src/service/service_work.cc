@@ -188,9 +188,12 @@ asio::awaitable<void> ServiceCore::verify_loop() {
   verifying_ = false;
 }
 
-asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text) {
+asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text, For what) {
   if (text == kDefaultModelName && installed(text) == nullptr) co_return co_await default_model();
-  if (text.starts_with(kDiscoveredPrefix)) co_return co_await installs_.adopt(std::move(text));
+  if (text.starts_with(kDiscoveredPrefix)) {
+    if (what == For::use) co_return co_await installs_.adopt(std::move(text));
+    co_return co_await installs_.known_as(std::move(text));
+  }
   if (auto meant = installs_.by_alias(text)) co_return std::move(*meant);
   auto name = co_await installed_model(text);
   if (!name && name.error().code == "model_not_found")
@@ -252,7 +255,7 @@ asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName n
 asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore::chat(
     std::string model, std::string caller, prompt::GenerateRequest request) {
   if (stopping_) co_return std::unexpected(api::shutting_down());
-  const auto name = co_await usable_model(std::move(model));
+  const auto name = co_await usable_model(std::move(model), For::use);
   if (!name) co_return std::unexpected(name.error());
   while (!prepared_ && !stopping_) {
     if (!co_await prepared_changed_.wait()) break;
