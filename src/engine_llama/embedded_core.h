@@ -25,8 +25,8 @@
 #include "engine/turn_book.h"
 #include "engine/wakeup.h"
 #include "engine/watchdog.h"
-#include "engine_llama/calibrator.h"
 #include "engine_llama/cache_questions.h"
+#include "engine_llama/calibrator.h"
 #include "engine_llama/embedded_engine.h"
 #include "engine_llama/launch_plan.h"
 #include "engine_llama/model_source.h"
@@ -51,7 +51,7 @@ inline constexpr Millis kGrowPause{1'800'000};
 inline constexpr int kStartRounds = 3;  // of one start, while files or needs change
 
 struct EmbeddedParts {
-  asio::any_io_executor loop, pool;
+  asio::any_io_executor loop, pool, slow_pool;  // the last for hashing, which no start waits for
   const Clock& clock;
   std::shared_ptr<engine::Timers> timers;
   std::shared_ptr<Launcher> launcher;

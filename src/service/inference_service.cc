@@ -16,9 +16,10 @@
 namespace gezel::service {
 namespace {
 
-// Two for engines (one may hash while another loads), one for imports and hashing of our own, one for the
-// short looks at the disk that requests wait for.
+// Two for engines that start, two for the short looks at the disk that requests wait for.
 constexpr std::size_t kPoolThreads = 4;
+// One for hashing and copying besides as many bundles as may be worked on.
+constexpr std::size_t kSlowThreads = kMostBundles + 1;
 
 class Service final : public InferenceService {
  public:
@@ -150,7 +151,7 @@ class Service final : public InferenceService {
 struct World {
   SystemClock clock;
   SystemEntropy entropy;
-  asio::thread_pool pool{kPoolThreads};
+  asio::thread_pool pool{kPoolThreads}, slow_pool{kSlowThreads};
 };
 
 // What models may take of this machine's memory. No GPU is used by the embedded engine.
@@ -262,7 +263,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   GEZEL_CHECK(make_private_folder(options.home));
   use_config(options);
   const auto world = std::make_shared<World>();
-  const asio::any_io_executor pool = world->pool.get_executor();
+  const asio::any_io_executor pool = world->pool.get_executor(), slow_pool = world->slow_pool.get_executor();
   const auto admission = std::make_shared<engine::Admission>(
       engine::Admission::Parts{.loop = loop,
                                .clock = world->clock,
@@ -286,14 +287,15 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   ServiceParts parts{.keep_alive = world,
                      .loop = loop,
                      .pool = pool,
+                     .slow_pool = slow_pool,
                      .clock = world->clock,
                      .entropy = world->entropy,
                      .make_engine =
-                         [loop, pool, admission, gpu, world = world.get(), settings,
+                         [loop, pool, slow_pool, admission, gpu, world = world.get(), settings,
                           replicas = options.replicas](const std::string& id, models::ModelStore& store) {
                            const auto make = [=, &store](const engine_llama::EmbeddedOptions& mine) {
-                             return engine_llama::make_embedded_engine(loop, pool, id, store, world->clock,
-                                                                       admission, gpu, mine);
+                             return engine_llama::make_embedded_engine(loop, pool, slow_pool, id, store,
+                                                                       world->clock, admission, gpu, mine);
                            };
                            return in_workers(replicas.count(id), loop, world->clock, settings, make);
                          },
@@ -314,6 +316,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
                      .drain_pool =
                          [world = world.get(), installs = installs.get()] {
                            installs->drain();
+                           world->slow_pool.join();
                            world->pool.join();
                          }};
   return create(std::move(parts), std::move(options));

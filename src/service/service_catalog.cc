@@ -97,8 +97,8 @@ void CoreInstalls::start() {
           store.remove_stale_downloads();
           return true;
         });
-        const auto moved =
-            co_await on_pool(self.core_.parts_.pool, [&store = self.core_.store_, go_on = self.core_.go_on_] {
+        const auto moved = co_await on_pool(
+            self.core_.parts_.slow_pool, [&store = self.core_.store_, go_on = self.core_.go_on_] {
               return store.move_in_private_models([&](Bytes) { return go_on->load(); });
             });
         if (!moved.empty() && !self.core_.stopping_) self.core_.scan_soon();
@@ -148,7 +148,7 @@ asio::awaitable<void> CoreInstalls::look_around() {
   }
   const Running running(looking_, looked_);
   const std::stop_token stop = stop_looking_.get_token();
-  auto found = co_await on_pool(core->parts_.pool, [parts = parts_, stop] {
+  auto found = co_await on_pool(core->parts_.slow_pool, [parts = parts_, stop] {
     std::vector<Found> out;
     std::set<fs::path> seen;
     for (auto& row : parts->discover(stop)) {

@@ -180,6 +180,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   engine::Wakeup stopped_changed_;
   std::shared_ptr<std::atomic<bool>> go_on_ = std::make_shared<std::atomic<bool>>(true);
   int background_ = 0;
+  int copying_ = 0;  // imports that copy, or wait for a thread for it
   engine::Wakeup background_done_;
   CoreInstalls installs_;
   CoreBundles bundles_;

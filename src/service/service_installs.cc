@@ -257,7 +257,9 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(EnsureRequest
     if (auto joined = join(id->backend, id->id)) co_return std::move(*joined);
   }
   const ServiceCore::Busy busy(core);
-  auto wanted = co_await on_pool(core->parts_.pool, [this, model, go_on = core->go_on_] {
+  // A model of the machine that nobody read yet is hashed first.
+  const auto& pool = core->inventory_.machine_unread ? core->parts_.slow_pool : core->parts_.pool;
+  auto wanted = co_await on_pool(pool, [this, model, go_on = core->go_on_] {
     return look_up(model, *parts_, core_.store_, false, [&](Backend backend, std::string_view id) {
       return backend == Backend::llama_cpp &&
              core_.store_.find(id, [&](Bytes) { return go_on->load(); }).has_value();

@@ -74,17 +74,6 @@ api::ApiError too_many_plans() {
   return out;
 }
 
-class Counted {
- public:
-  explicit Counted(int& count) : count_(count) { ++count_; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --count_; }
-
- private:
-  int& count_;
-};
-
 }  // namespace
 
 api::ApiError plan_error(const Error& error) {
