@@ -1,7 +1,9 @@
 #include "api/field_reader.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace gezel::api {
@@ -149,6 +151,14 @@ std::optional<std::int64_t> FieldReader::integer(std::string_view key, std::int6
     return std::nullopt;
   }
   return number;
+}
+
+void FieldReader::only(std::span<const std::string_view> keys) const {
+  for (const auto& member : object_) {
+    const std::string_view key = member.key();
+    if (std::ranges::find(keys, key) == keys.end())
+      problem(excerpt(key), fmt::format("is not a member here; it may be {}", fmt::join(keys, " or ")));
+  }
 }
 
 const json::object* FieldReader::object(std::string_view key) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,9 @@ class FieldReader {
   const json::array* array(std::string_view key) const;
   // A string that must be there and have at least one character.
   std::optional<std::string_view> required_string(std::string_view key) const;
+  // Every other member is a problem. For objects where leaving a member out means more than naming it: a
+  // misspelt one must not be taken for that.
+  void only(std::span<const std::string_view> keys) const;
 
   std::string path_of(std::string_view key) const;
   std::string path_of(std::string_view key, std::size_t index) const;

@@ -3,15 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <memory>
 #include <vector>
 
 #include "base/process.h"
+#include "base/temporary_files.h"
 #include "base/write_all.h"
 
 namespace gezel {
@@ -37,14 +38,12 @@ Result<std::string> read_file(const fs::path& path, Bytes limit) {
 }
 
 Result<> write_file_atomic(const fs::path& path, std::string_view content, unsigned mode, bool durable) {
-  static std::atomic<unsigned> counter{0};
-  const fs::path temporary = path.parent_path() / fmt::format(".{}.tmp-{}-{}", path.filename().string(),
-                                                              ::getpid(), counter.fetch_add(1));
-  Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-  if (!fd) return std::unexpected(errno_error(fmt::format("create {}", temporary.string()), errno));
+  std::string temporary = temporary_template(path);
+  Fd fd(::mkostemp(temporary.data(), O_CLOEXEC));
+  if (!fd) return std::unexpected(errno_error(fmt::format("create {}", temporary), errno));
   Result<> result;
   if (!write_all(fd.get(), content))
-    result = std::unexpected(errno_error(fmt::format("write {}", temporary.string()), errno));
+    result = std::unexpected(errno_error(fmt::format("write {}", temporary), errno));
   if (result && ::fchmod(fd.get(), mode) != 0) result = std::unexpected(errno_error("set file mode", errno));
   if (result && durable && ::fsync(fd.get()) != 0) result = std::unexpected(errno_error("sync file", errno));
   fd.reset();

@@ -25,7 +25,7 @@ std::string part(CURLU* url, CURLUPart which, unsigned flags = 0) {
 }
 
 std::unexpected<Error> bad_url(std::string_view text, std::string_view why) {
-  return fail(ErrorKind::invalid, "bad_url", fmt::format("the address \"{}\" {}", text.substr(0, 200), why),
+  return fail(ErrorKind::invalid, "bad_url", fmt::format("the address \"{}\" {}", shown_address(text), why),
               "url");
 }
 
@@ -110,6 +110,17 @@ Result<Url> resolve_redirect(const Url& from, std::string_view location) {
   if (next && from.scheme == "https" && next->scheme != "https")
     return bad_url(location, "leads from a secure host to an insecure one");
   return next;
+}
+
+std::string shown_address(std::string_view text) {
+  constexpr std::size_t kShown = 200;
+  text = text.substr(0, text.find_first_of("?#"));
+  std::size_t begin = text.find(":/");
+  begin = begin == std::string_view::npos ? 0 : text.find_first_not_of(":/", begin);
+  // Up to the last '@': a password may have a '/' in it, which makes the address a wrong one.
+  const std::size_t at = text.rfind('@');
+  if (at == std::string_view::npos || at < begin) return std::string(text.substr(0, kShown));
+  return fmt::format("{}[hidden]{}", text.substr(0, std::min(begin, kShown)), text.substr(at, kShown));
 }
 
 bool is_loopback(std::string_view host) {

@@ -32,6 +32,10 @@ std::string file_path(const Url& url);
 // never from https back to http.
 Result<Url> resolve_redirect(const Url& from, std::string_view location);
 
+// An address, or what was meant as one, as logs and errors may show it: without user name, password, query
+// and fragment, where secrets stand, and at most 200 bytes of it.
+std::string shown_address(std::string_view text);
+
 bool is_loopback(std::string_view host);
 
 // One segment or value with everything but unreserved characters percent-encoded; '/' is kept in a path.

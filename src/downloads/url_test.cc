@@ -1,5 +1,6 @@
 #include "downloads/url.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace gezel::downloads {
@@ -28,6 +29,35 @@ TEST(Url, ARedirectMayNotLeaveTheRules) {
   for (const char* location :
        {"http://b.example/x", "file:///etc/passwd", "gopher://b/", "http://127.0.0.1/x"})
     EXPECT_EQ(resolve_redirect(from, location).error().code, "bad_url") << location;
+}
+
+TEST(Url, AnErrorShowsNoSecret) {
+  const std::string tokens = "?token=secret#secret";
+  const auto from = parse_url("https://a.example/x").value();
+  const std::vector<std::string> texts{"https://me:secret@hub.example/x",
+                                       "https://secret@hub.example",
+                                       "http://cdn.example/x" + tokens,
+                                       "https://me:secret@hub.example/x y",
+                                       "https:/me:secret@hub.example/ ",
+                                       "me:secret@hub.example",
+                                       "//me:secret@hub.example",
+                                       "https://me:se/secret@hub.example",
+                                       "https://" + tokens,
+                                       "/a b" + tokens,
+                                       "https://a.example/" + std::string(9'000, 'x') + tokens,
+                                       "ftp://me:secret@hub.example" + tokens};
+  for (const auto& text : texts) {
+    const auto given = parse_url(text);
+    const auto redirected = resolve_redirect(from, text);
+    const auto source = parse_source(text);
+    for (const auto* result : {&given, &redirected, &source}) {
+      if (*result) continue;
+      EXPECT_THAT(result->error().message, testing::Not(testing::HasSubstr("secret"))) << text.substr(0, 80);
+    }
+    EXPECT_FALSE(given) << text.substr(0, 80);
+  }
+  EXPECT_THAT(parse_url("ftp://me:secret@hub.example/x").error().message,
+              testing::HasSubstr("\"ftp://[hidden]@hub.example/x\""));
 }
 
 TEST(Url, AnOriginIsSchemeHostAndPort) {

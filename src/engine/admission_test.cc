@@ -611,6 +611,33 @@ TEST_F(AdmissionTest, TheWatchTakesOneStepAfterTheOtherAndUndoesThem) {
   watch->stop();
 }
 
+TEST_F(AdmissionTest, ALookThatFailsIsNotTheWatchsLast) {
+  capacity::PressureSample sample{.some_avg10 = 1'500};
+  bool broken = false;
+  const auto watch =
+      std::make_shared<PressureWatch>(PressureWatch::Parts{.loop = io.get_executor(),
+                                                           .pool = io.get_executor(),
+                                                           .clock = clock,
+                                                           .timers = timers,
+                                                           .sample =
+                                                               [&] {
+                                                                 if (broken)
+                                                                   throw std::runtime_error("no memory");
+                                                                 return sample;
+                                                               },
+                                                           .admission = admission});
+  watch->start();
+  pass(2 * Millis(capacity::kPressureStepMs) + 2 * kPressureLook);
+  ASSERT_TRUE(admission->holds());
+  broken = true;
+  pass(kPressureLook);
+  broken = false;
+  sample.some_avg10 = 0;
+  pass(Millis(capacity::kPressureClearMs) + 2 * kPressureLook);
+  EXPECT_FALSE(admission->holds()) << "what is loaded next would wait for ever";
+  watch->stop();
+}
+
 TEST_F(AdmissionTest, TheWorkersOwnFigureReplacesThePlans) {
   Paper a{"a", 4 * kGiB};
   load(a);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 
 #include "base/log.h"
 #include "engine/on_pool.h"
@@ -26,8 +25,15 @@ void PressureWatch::stop() {
 
 void PressureWatch::look_later() {
   timer_->arm(parts_.clock.now() + kPressureLook, [weak = weak_from_this()] {
-    if (auto self = weak.lock())
-      asio::co_spawn(self->parts_.loop, [self] { return self->look(); }, asio::detached);
+    auto self = weak.lock();
+    if (!self) return;
+    asio::co_spawn(
+        self->parts_.loop, [self] { return self->look(); },
+        [self](const std::exception_ptr& problem) {
+          // One look without figures, not the end of the watch: what it holds up would wait for ever.
+          if (problem) log_debug("the machine's memory could not be looked at");
+          if (self->running_) self->look_later();
+        });
   });
 }
 
@@ -49,7 +55,6 @@ asio::awaitable<void> PressureWatch::look() {
                                              capacity::pressure_source_name(state_.source)));
   }
   if (state_.step >= PressureStep::stop_idle_engines) parts_.admission->unload_idle();
-  look_later();
 }
 
 }  // namespace gezel::engine

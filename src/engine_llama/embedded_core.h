@@ -51,7 +51,7 @@ inline constexpr Millis kGrowPause{1'800'000};
 inline constexpr int kStartRounds = 3;  // of one start, while files or needs change
 
 struct EmbeddedParts {
-  asio::any_io_executor loop, pool;
+  asio::any_io_executor loop, pool, slow_pool;  // the last for hashing, which no start waits for
   const Clock& clock;
   std::shared_ptr<engine::Timers> timers;
   std::shared_ptr<Launcher> launcher;

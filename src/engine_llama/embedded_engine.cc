@@ -78,13 +78,14 @@ std::unique_ptr<engine::Engine> make_embedded_engine(EmbeddedParts parts, std::s
 }
 
 std::unique_ptr<engine::Engine> make_embedded_engine(asio::any_io_executor loop, asio::any_io_executor pool,
-                                                     std::string model_id, models::ModelStore& store,
-                                                     const Clock& clock,
+                                                     asio::any_io_executor slow_pool, std::string model_id,
+                                                     models::ModelStore& store, const Clock& clock,
                                                      std::shared_ptr<engine::Admission> admission,
                                                      std::shared_ptr<engine::GpuGate> gpu,
                                                      EmbeddedOptions options) {
   EmbeddedParts parts{.loop = loop,
                       .pool = std::move(pool),
+                      .slow_pool = std::move(slow_pool),
                       .clock = clock,
                       .timers = std::make_shared<engine::LoopTimers>(loop),
                       .launcher = make_process_launcher(loop),

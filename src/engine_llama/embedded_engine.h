@@ -59,15 +59,13 @@ struct EmbeddedOptions {
 };
 
 // `model_id` with or without "llama-cpp:". `store` is asked for the model at each start, so that a changed or
-// missing file is noticed, and hashes it in the background when it changed. `pool` runs blocking work and
-// should have two threads or more: hashing a large model occupies one for a while. `store`, `clock` and both
-// executors outlive the engine. Every load asks `admission` for its memory,
-// and one that computes on a GPU passes `gpu` before.
-std::unique_ptr<engine::Engine> make_embedded_engine(boost::asio::any_io_executor loop,
-                                                     boost::asio::any_io_executor pool, std::string model_id,
-                                                     models::ModelStore& store, const Clock& clock,
-                                                     std::shared_ptr<engine::Admission> admission,
-                                                     std::shared_ptr<engine::GpuGate> gpu,
-                                                     EmbeddedOptions options);
+// missing file is noticed, and hashes it in the background when it changed. `pool` runs blocking work that a
+// start waits for, `slow_pool` the hashing, which takes minutes. `store`, `clock` and the executors outlive
+// the engine. Every load asks `admission` for its memory, and one that computes on a GPU passes `gpu` before.
+std::unique_ptr<engine::Engine> make_embedded_engine(
+    boost::asio::any_io_executor loop, boost::asio::any_io_executor pool,
+    boost::asio::any_io_executor slow_pool, std::string model_id, models::ModelStore& store,
+    const Clock& clock, std::shared_ptr<engine::Admission> admission, std::shared_ptr<engine::GpuGate> gpu,
+    EmbeddedOptions options);
 
 }  // namespace gezel::engine_llama

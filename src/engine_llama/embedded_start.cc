@@ -573,8 +573,8 @@ void Core::verify_in_background(const ModelFacts& facts) {
 asio::awaitable<void> Core::verify(ModelFacts facts) {
   const auto self = shared_from_this();
   log_info("checking a model's files", {{"model", model_id_}});
-  const auto checked =
-      co_await on_pool(parts_.pool, [models = parts_.models, model = facts.model, go_on = keep_verifying_] {
+  const auto checked = co_await on_pool(
+      parts_.slow_pool, [models = parts_.models, model = facts.model, go_on = keep_verifying_] {
         return models->verify(model, [go_on] { return go_on->load(); });
       });
   verifying_ = false;

@@ -475,6 +475,16 @@ TEST_F(Starting, AFileThatWasNeverHashedIsHashedOnceItIsLoaded) {
   EXPECT_EQ(engine->status().state, State::ready);
 }
 
+TEST_F(Starting, AModelStartsAnewWhileHashingHasNoThread) {
+  hashing_hangs = true;
+  models->facts.integrity = models::Integrity::unverified;
+  make();
+  ask_ready();
+  become_ready();
+  EXPECT_EQ(engine->status().state, State::ready);
+  EXPECT_EQ(models->verifies, 0);
+}
+
 TEST_F(Starting, AnUnchangedFileIsTrusted) {
   make_ready();
   EXPECT_EQ(models->verifies, 0);

@@ -234,6 +234,7 @@ class EngineTest : public testing::Test {
   void make() {
     EmbeddedParts parts{.loop = io.get_executor(),
                         .pool = io.get_executor(),
+                        .slow_pool = hashing_hangs ? slow.get_executor() : io.get_executor(),
                         .clock = clock,
                         .timers = timers,
                         .launcher = launcher,
@@ -367,7 +368,8 @@ class EngineTest : public testing::Test {
   }
 
   TestFolder home;
-  asio::io_context io;
+  asio::io_context io, slow;
+  bool hashing_hangs = false;  // set before make()
   ManualClock clock;
   std::shared_ptr<engine::ManualTimers> timers = std::make_shared<engine::ManualTimers>(clock);
   std::shared_ptr<FakeLauncher> launcher = std::make_shared<FakeLauncher>(io);

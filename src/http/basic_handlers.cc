@@ -1,5 +1,6 @@
 // Handlers that answer with one document.
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "api/field_reader.h"
@@ -15,6 +16,10 @@ const api::Headers kNoStore{{"cache-control", "no-store"}};
 
 constexpr std::int64_t kMostContext = std::int64_t{1} << 27;
 constexpr std::int64_t kMostSlots = 64;
+
+// Bodies that mean everything where they name nothing.
+constexpr auto kStopMembers = std::to_array<std::string_view>({"model", "force"});
+constexpr auto kClearMembers = std::to_array<std::string_view>({"model"});
 
 // A whole number from 1 to `most` of the query; nothing when it is not there.
 api::ApiResult<std::optional<std::int64_t>> query_count(std::string_view query, std::string_view name,
@@ -60,7 +65,7 @@ asio::awaitable<void> health(Call& call) {
 }
 
 asio::awaitable<void> memory(Call& call) {
-  co_await call.reply(200, to_json(call.services.inference.memory()));
+  co_await call.reply(200, to_json(call.services.inference.memory(call.caller.allows("ui"))));
 }
 
 asio::awaitable<void> memory_plan(Call& call) {
@@ -77,17 +82,12 @@ asio::awaitable<void> memory_plan(Call& call) {
     co_await call.fail(wish->error());
     co_return;
   }
+  const GiveUpWithClient giving_up(call);
   service::PlanRequest wanted{.model = *model,
                               .wish = {.context = *context, .slots = {}},
                               .allow_network_names = call.caller.allows("ui"),
-                              .cancelled = std::make_shared<downloads::Cancellation>()};
+                              .cancelled = giving_up.cancelled()};
   if (*slots) wanted.wish.slots = static_cast<int>(**slots);
-  // A host may be slow; nobody waits for it in the name of a client that is gone.
-  struct Guard {
-    api::Response& response;
-    ~Guard() { response.on_cancel({}); }
-  } const guard{call.response};
-  call.response.on_cancel([cancelled = wanted.cancelled](api::CancelReason) { cancelled->cancel(); });
   co_await reply_result(call, co_await call.services.inference.memory_plan(std::move(wanted)));
 }
 
@@ -115,6 +115,7 @@ asio::awaitable<void> stop_model(Call& call) {
   const api::FieldReader fields(*body, "", problems);
   const auto model = fields.string("model");
   const bool force = fields.boolean("force").value_or(false);
+  fields.only(kStopMembers);
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
   } else if (model) {
@@ -177,6 +178,7 @@ asio::awaitable<void> clear_quarantine(Call& call) {
   const api::FieldReader fields(*body, "", problems);
   const auto model = fields.string("model");
   if (model && model->empty()) fields.problem("model", "must not be empty; leave it out to lift everything");
+  fields.only(kClearMembers);
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
   } else {

@@ -75,6 +75,7 @@ class Daemon {
     push("instance lock", [this] { lock_->release(); });
     // A killed daemon leaves its files behind; a client must not knock at its port while we start.
     service::remove_runtime_files(home);
+    service::remove_leftovers(home);
 
     GEZEL_TRY(credentials_, service::Credentials::open(home, clock_, entropy_));
     GEZEL_TRY(inference_, service::InferenceService::create(loop_.get_executor(), options_.service));

@@ -89,11 +89,13 @@ asio::awaitable<void> ensure_model(Call& call) {
   }
   api::Problems problems;
   const api::FieldReader fields(*body, "", problems);
+  const GiveUpWithClient giving_up(call);
   service::EnsureRequest request{.model = std::string(fields.string("model").value_or("")),
                                  .allow_network_names = call.caller.allows("ui"),
                                  .id = std::string(fields.string("id").value_or("")),
                                  .sha256 = std::string(fields.string("sha256").value_or("")),
-                                 .mirrors = texts_of(fields, "mirrors")};
+                                 .mirrors = texts_of(fields, "mirrors"),
+                                 .cancelled = giving_up.cancelled()};
   if (!problems.empty()) {
     co_await call.fail(problems.to_error());
     co_return;

@@ -53,6 +53,15 @@ TEST_F(InstallHandlers, AMirrorThatIsNoTextIsNamed) {
   EXPECT_FALSE(installs().ensured);
 }
 
+TEST_F(InstallHandlers, AClientThatGoesAwayEndsTheQuestionsBeforeAnInstall) {
+  installs().on_ensure = [this] {
+    EXPECT_FALSE(installs().ensured->cancelled->cancelled());
+    responses.back()->cancel(api::CancelReason::client_gone);
+    EXPECT_TRUE(installs().ensured->cancelled->cancelled());
+  };
+  send(post("/v1/models/ensure", R"({"model":"hf:org/repo"})", "client"));
+}
+
 TEST_F(InstallHandlers, EnsureNamesABodyThatIsWrong) {
   EXPECT_THAT(send(post("/v1/models/ensure", "[]")).body, HasSubstr("invalid_body"));
   EXPECT_THAT(send(post("/v1/models/ensure", "{")).body, HasSubstr("invalid_json"));

@@ -35,6 +35,13 @@ asio::awaitable<void> reply_result(Call& call, const api::ApiResult<json::value>
   }
 }
 
+GiveUpWithClient::GiveUpWithClient(Call& call) : response_(call.response) {
+  response_.on_cancel([cancelled = cancelled_](api::CancelReason) { cancelled->cancel(); });
+}
+GiveUpWithClient::~GiveUpWithClient() {
+  response_.on_cancel({});
+}
+
 api::Headers event_stream_headers() {
   return {{"content-type", "text/event-stream"}, {"cache-control", "no-cache"}, {"x-accel-buffering", "no"}};
 }

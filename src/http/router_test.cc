@@ -212,6 +212,11 @@ TEST_F(RouterTest, APlanMayNameTheNetworkOnlyWithTheScopeForThat) {
   EXPECT_TRUE(inference.plan_asked->allow_network_names);
 }
 
+TEST_F(RouterTest, OtherProgramsAreShownOnlyWithTheScopeForThat) {
+  EXPECT_EQ(send(get("/v1/memory")).body, R"({"pools":[],"programs":false})");
+  EXPECT_EQ(send(get("/v1/memory", "client")).body, R"({"pools":[],"programs":true})");
+}
+
 TEST_F(RouterTest, AClientThatGoesAwayEndsItsPlan) {
   inference.on_plan = [this] {
     EXPECT_FALSE(inference.plan_asked->cancelled->cancelled());
@@ -248,6 +253,17 @@ TEST_F(RouterTest, StopUnloadsAModelOrEndsTheDaemon) {
   EXPECT_FALSE(stop_requested);
   EXPECT_EQ(send(post("/api/stop", R"({"force":true})", "client")).status, 202);
   EXPECT_TRUE(stop_requested);
+}
+
+TEST_F(RouterTest, AMisspeltMemberNeverMeansEverything) {
+  for (const char* body : {R"({"modell":"m"})", R"({"Model":"m"})", R"({"model":"m","forced":true})"}) {
+    const auto& response = send(post("/api/stop", body, "client"));
+    EXPECT_EQ(response.status, 400) << body;
+    EXPECT_EQ(error_code(response), "invalid_body") << body;
+    EXPECT_THAT(response.body, HasSubstr("it may be model or force")) << body;
+  }
+  EXPECT_FALSE(stop_requested);
+  EXPECT_EQ(send(post("/api/quarantine/clear", R"({"modell":"abc"})", "client")).status, 400);
 }
 
 TEST_F(RouterTest, ShutdownAnswersAndThenStops) {

@@ -119,6 +119,7 @@ class FakeInstalls final : public service::Installs {
     asked = request.model;
     hub_allowed = request.allow_network_names;
     ensured = request;
+    if (on_ensure) on_ensure();
     if (refusal) co_return std::unexpected(*refusal);
     co_return service::EnsuredModel{request.model, job_id};
   }
@@ -152,6 +153,7 @@ class FakeInstalls final : public service::Installs {
   std::string job_id = "job-1", asked;
   bool hub_allowed = false;
   std::optional<service::EnsureRequest> ensured;
+  std::function<void()> on_ensure;
   std::optional<service::InstallRequest> requested;
   std::optional<api::ApiError> refusal;
 };
@@ -258,8 +260,8 @@ class FakeService final : public service::InferenceService {
   api::ApiResult<json::value> clear_quarantine(std::string model) override {
     return json::object{{"cleared", model.size()}};
   }
-  json::value memory() override {
-    return json::object{{"pools", json::array()}, {"reservations", json::array()}};
+  json::value memory(bool show_programs) override {
+    return json::object{{"pools", json::array()}, {"programs", show_programs}};
   }
   asio::awaitable<api::ApiResult<json::value>> memory_plan(service::PlanRequest request) override {
     plan_asked = request;

@@ -15,7 +15,6 @@ namespace gezel::models {
 namespace {
 
 constexpr std::string_view kExtension = ".gguf";
-constexpr std::uint32_t kMaxParts = 4096;  // more than any real model, few enough to list
 constexpr int kMaxFolderEntries = 65536;
 
 std::string lowered(std::string text) {

@@ -3,12 +3,16 @@
 // Which files make up a model: the parts of a split set (gguf/split.h) are one, a folder may hold several,
 // projectors and importance matrices are none.
 #pragma once
+#include <cstdint>
 #include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
 
 namespace gezel::models {
+
+// Of one model: more than any real one has, few enough to list. A name can claim 99,999 of them.
+inline constexpr std::uint32_t kMaxParts = 4096;
 
 // All parts of the set that `any_part` belongs to, in order; just the file itself when it is no part of one.
 // Parts that are not in the same folder are listed in the error `missing_parts`.

@@ -10,6 +10,7 @@
 #include "gguf/split.h"
 #include "models/ids.h"
 #include "models/owner.h"
+#include "models/shards.h"
 
 namespace gezel::models {
 namespace {
@@ -22,11 +23,8 @@ constexpr std::size_t kMaxNameLength = 255;
 constexpr Bytes kLook = 4 * kKiB;
 
 std::unexpected<Error> bad_url(std::string_view text, std::string_view why) {
-  // What stands behind '?' may be a key.
-  return fail(
-      ErrorKind::invalid, "bad_url",
-      fmt::format("the address \"{}\" {}", text.substr(0, std::min<std::size_t>(text.find('?'), 200)), why),
-      "url");
+  return fail(ErrorKind::invalid, "bad_url",
+              fmt::format("the address \"{}\" {}", downloads::shown_address(text), why), "url");
 }
 
 bool is_model_name(std::string_view name) {
@@ -127,6 +125,13 @@ Result<InstallPlan> plan_url(std::string_view text, std::string_view id, std::st
                   fmt::format("{} is one of {} parts, and sha256 is of one file only; leave it out",
                               address.name, split->count),
                   "sha256");
+    }
+    // Before a plan has an address for each: one of 8 KiB would take most of a gigabyte.
+    if (split->count > kMaxParts) {
+      return fail(
+          ErrorKind::invalid, "too_many_parts",
+          fmt::format("{} is one of {} parts; at most {} are allowed", address.name, split->count, kMaxParts),
+          "url");
     }
     for (std::uint32_t number = 1; number <= split->count; ++number) {
       std::string name = gguf::shard_name(*split, number);

@@ -53,6 +53,14 @@ TEST(UrlSource, TakesAnIdAndADigest) {
   EXPECT_EQ(plan_url("https://example.org/a-00001-of-00002.gguf", "", digest).error().code, "invalid_sha256");
 }
 
+TEST(UrlSource, MorePartsThanAModelHasAreRefusedBeforeTheyAreListed) {
+  const auto plan = plan_url("https://example.org/m-00001-of-99999.gguf?key=" + std::string(8'000, 'k'), "m");
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, "too_many_parts");
+  EXPECT_THAT(plan.error().message, HasSubstr("one of 99999 parts; at most 4096"));
+  EXPECT_TRUE(plan_url("https://example.org/m-00001-of-04096.gguf"));
+}
+
 TEST(UrlSource, AnErrorShowsNoKey) {
   const auto plan = plan_url("https://example.org/models/?key=secret");
   ASSERT_FALSE(plan);

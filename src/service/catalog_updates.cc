@@ -180,7 +180,7 @@ asio::awaitable<api::ApiResult<json::value>> CatalogUpdates::set(std::optional<b
     co_return std::unexpected(api::invalid_request(
         "invalid_body",
         fmt::format("url: is \"{}\"; it must be an https:// address (http:// on this machine only)",
-                    next.url.substr(0, 200)),
+                    downloads::shown_address(next.url)),
         "url"));
   }
   if (next.enabled && next.url.empty()) {

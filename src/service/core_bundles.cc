@@ -133,7 +133,7 @@ asio::awaitable<api::ApiResult<std::shared_ptr<BundleDownload>>> CoreBundles::ex
   if (!turn) co_return std::unexpected(Turn::refused());
   const ServiceCore::Busy busy(core);
   auto made =
-      co_await on_pool(core->parts_.pool, [core, id]() -> Result<std::shared_ptr<models::BundleExport>> {
+      co_await on_pool(core->parts_.slow_pool, [core, id]() -> Result<std::shared_ptr<models::BundleExport>> {
         const auto go_on = [&](Bytes) { return core->go_on_->load(); };
         GEZEL_TRY(auto model, core->store_.find(id, go_on));
         const auto request = models::export_request(
@@ -246,7 +246,7 @@ asio::awaitable<void> CoreBundles::look(std::string import_id, std::filesystem::
                                         std::shared_ptr<Job> job) {
   const auto core = core_.shared_from_this();
   const ServiceCore::Busy busy(core);
-  auto review = co_await on_pool(core->parts_.pool, [this, core, import_id, path, job] {
+  auto review = co_await on_pool(core->parts_.slow_pool, [this, core, import_id, path, job] {
     return imports_.scan(import_id, path, core->store_,
                          [&](models::ScanPhase phase, Bytes done, Bytes total) {
                            job->phase = static_cast<int>(phase);
@@ -302,7 +302,7 @@ asio::awaitable<api::ApiResult<json::value>> CoreBundles::confirm(std::string im
   const ServiceCore::Busy busy_core(core);
   const auto job = std::make_shared<Job>();
   jobs_[import_id] = job;  // nobody else works on it meanwhile
-  auto model = co_await on_pool(core->parts_.pool, [this, core, import_id, replace, job] {
+  auto model = co_await on_pool(core->parts_.slow_pool, [this, core, import_id, replace, job] {
     NoObserver observer;
     auto imported = imports_.confirm(import_id, replace, core->store_, observer, job->cancellation);
     if (imported) lift_quarantine(core->options_.home, core->parts_.clock, imported->id);

@@ -17,7 +17,7 @@ namespace gezel::service {
 
 class ServiceCore;
 
-inline constexpr int kMostBundles = 2;  // of the pool's threads
+inline constexpr int kMostBundles = 2;  // at a time
 inline constexpr Millis kKeepBundleResult{10 * 60 * 1000};
 inline constexpr std::size_t kMostBundleResults = 64;
 

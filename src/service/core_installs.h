@@ -55,8 +55,12 @@ class CoreInstalls final : public Installs {
   // The entry of a model that is not installed but could be; nothing when there is none.
   asio::awaitable<std::optional<json::object>> offer(std::string id);
 
-  // "discovered:<source>/<id>": registered by reference the first time.
+  // "discovered:<source>/<id>": registered by reference the first time that somebody uses it.
   asio::awaitable<api::ApiResult<ModelName>> adopt(std::string text);
+  // The same without registering anything: `model_not_loaded` where it was not used yet.
+  asio::awaitable<api::ApiResult<ModelName>> known_as(std::string text);
+  // What a plan needs to know of such a model, from its file; as known_as() where it was used before.
+  asio::awaitable<api::ApiResult<RemoteModel>> discovered_model(std::string text);
   // The installed model that the catalog, as last seen, has the name as an alias of.
   std::optional<ModelName> by_alias(std::string_view text) const;
   // For a name that means nothing installed: the installed model it is an alias of, else `otherwise`, which
@@ -88,8 +92,14 @@ class CoreInstalls final : public Installs {
                                                    const std::string& file = {}) const;
   api::ApiResult<EnsuredModel> start_job(models::InstallPlan plan, bool skip_sha);
   asio::awaitable<api::ApiResult<EnsuredModel>> ensure_from_network(EnsureRequest request);
-  // Whether the file of an address is a model, and its size, where the host says it.
-  asio::awaitable<api::ApiResult<bool>> look_at(models::InstallPlan& plan);
+  // What such an install would do; the hub is asked about one model at a time, each for a bounded time.
+  asio::awaitable<api::ApiResult<models::InstallPlan>> ask_hub(
+      EnsureRequest request, std::shared_ptr<downloads::Cancellation> cancelled);
+  // Whether the file of an address is a model, and its size, where the host says it. The plan outlives it.
+  asio::awaitable<api::ApiResult<bool>> look_at(models::InstallPlan& plan,
+                                                std::shared_ptr<downloads::Cancellation> cancelled);
+  // Why a question to the network is not gone on with.
+  std::optional<api::ApiError> given_up(const downloads::Cancellation& cancelled) const;
   // Fills in what the header of the plan's first file says, and the sizes that the plan lacks. Plan and `out`
   // outlive the call.
   asio::awaitable<Result<>> read_header(models::InstallPlan& plan,
@@ -101,14 +111,18 @@ class CoreInstalls final : public Installs {
   void arrange_if_old();
   asio::awaitable<void> look_around();
   void look_around_if_old(Millis age);
-  const Found* find_discovered(std::string_view source, std::string_view id) const;
+  // By "discovered:<source>/<id>".
+  const Found* find_discovered(std::string_view text) const;
+  // Looks for it anew where it is not known.
+  asio::awaitable<api::ApiResult<Found>> found_row(std::string text);
+  json::object found_entry(const Found& found) const;
   // The installed models by their files, as last seen. Valid until the next wait.
   InstalledFiles installed_files() const;
 
   ServiceCore& core_;
   const std::shared_ptr<InstallParts> parts_;
   models::InstallJobs jobs_;
-  // Ends questions to a hub, and waiting on the pool.
+  // Ends waiting on the pool.
   const std::shared_ptr<downloads::Cancellation> stopped_ = std::make_shared<downloads::Cancellation>();
   std::stop_source stop_looking_;
 
@@ -127,8 +141,10 @@ class CoreInstalls final : public Installs {
   bool planning_ = false;  // somebody asks the network for a plan
   engine::Wakeup planned_;
   std::weak_ptr<downloads::Cancellation> asked_;  // ends that
-  std::set<std::shared_ptr<downloads::Cancellation>>
-      looking_at_;  // looks at addresses that are to be installed
+  // Each ends what the network is asked about a model that is to be installed.
+  std::set<std::shared_ptr<downloads::Cancellation>> ensuring_;
+  bool asking_hub_ = false;
+  engine::Wakeup hub_asked_;
 
   std::set<std::string> removing_;
   bool adopting_ = false;

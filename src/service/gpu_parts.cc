@@ -114,7 +114,9 @@ std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executo
                                                                              .users = std::move(users)})});
 }
 
-json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own) {
+namespace {
+
+json::array gpu_users_json(const engine::DeviceSafety& safety, const std::vector<int>& own) {
   const std::vector<std::int64_t> ours(own.begin(), own.end());
   json::array users;
   for (const auto& user : safety.last_users()) {
@@ -123,6 +125,13 @@ json::object device_safety_json(const engine::DeviceSafety& safety, const std::v
                                  {"kind", system::gpu_user_label(system::gpu_user_kind(user, ours))},
                                  {"bytes", or_null(user.bytes)}});
   }
+  return users;
+}
+
+}  // namespace
+
+json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own,
+                                bool show_programs) {
   json::array gpus;
   for (const auto& gpu : safety.last_sample()) {
     gpus.push_back(json::object{{"id", gpu.id},
@@ -136,10 +145,11 @@ json::object device_safety_json(const engine::DeviceSafety& safety, const std::v
                                 {"thermal_slowdown", gpu.thermal_slowdown},
                                 {"power_brake", gpu.power_brake}});
   }
-  return {{"mode", engine::safety_mode_name(safety.settings().mode)},
-          {"state", engine::safety_state_name(safety.state())},
-          {"gpus", std::move(gpus)},
-          {"users", std::move(users)}};
+  json::object out{{"mode", engine::safety_mode_name(safety.settings().mode)},
+                   {"state", engine::safety_state_name(safety.state())},
+                   {"gpus", std::move(gpus)}};
+  if (show_programs) out["users"] = gpu_users_json(safety, own);
+  return out;
 }
 
 engine::GpuSurvey survey_this_machine(const fs::path& home, const fs::path& engine_program,

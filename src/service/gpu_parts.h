@@ -43,8 +43,10 @@ std::shared_ptr<engine::GpuGate> make_gpu_gate(const boost::asio::any_io_executo
                                                const std::filesystem::path& engine_program,
                                                const system::ToolRunner& run);
 
-// {mode, state, gpus: [...], users: [...]} of what was last seen; `own`: this service's processes.
-json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own);
+// {mode, state, gpus: [...]} of what was last seen, and with `show_programs` also users: [...], who holds
+// memory of a GPU. `own`: this service's processes.
+json::object device_safety_json(const engine::DeviceSafety& safety, const std::vector<int>& own,
+                                bool show_programs);
 
 // Asks programs, so blocking; see engine/gpu_survey.h.
 engine::GpuSurvey survey_this_machine(const std::filesystem::path& home,

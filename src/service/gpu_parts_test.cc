@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <boost/asio/io_context.hpp>
 #include <map>
 
 namespace gezel::service {
@@ -71,6 +72,26 @@ TEST(GpuSurvey, IsToldAsJson) {
       R"({"backend":"cuda","reason":"r","vendor":"nvidia","devices":[{"id":"CUDA0","name":"NVIDIA GB10",)"
       R"("kind":"unified","total_bytes":1073741824}],"cached":false,"vram_bytes":1073741824,)"
       R"("driver":"580.95"})");
+}
+
+TEST(DeviceSafetyJson, NamesOtherProgramsOnlyToWhomTheyAreShown) {
+  boost::asio::io_context io;
+  ManualClock clock;
+  const auto safety = std::make_shared<engine::DeviceSafety>(engine::DeviceSafety::Parts{
+      .loop = io.get_executor(),
+      .pool = io.get_executor(),
+      .clock = clock,
+      .timers = std::make_shared<engine::ManualTimers>(clock),
+      .sample = [] { return engine::GpuSample(1); },
+      .settings = {},
+      .users =
+          [] {
+            return std::vector<system::GpuUser>{{.pid = 7, .program = "/home/iris/diary-app", .bytes = kGiB}};
+          }});
+  safety->refresh();
+  while (io.poll() > 0) io.restart();
+  EXPECT_THAT(to_json(device_safety_json(*safety, {}, true)), HasSubstr("diary-app"));
+  EXPECT_FALSE(device_safety_json(*safety, {}, false).contains("users"));
 }
 
 TEST(EngineBackend, AMachineForAnotherOneIsToldWhyTheProcessorComputes) {

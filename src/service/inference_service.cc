@@ -18,9 +18,10 @@
 namespace gezel::service {
 namespace {
 
-// Two for engines (one may hash while another loads), one for imports and hashing of our own, one for the
-// short looks at the disk that requests wait for.
+// Two for engines that start, two for the short looks at the disk that requests wait for.
 constexpr std::size_t kPoolThreads = 4;
+// One for hashing and copying besides as many bundles as may be worked on.
+constexpr std::size_t kSlowThreads = kMostBundles + 1;
 
 class Service final : public InferenceService {
  public:
@@ -77,7 +78,7 @@ class Service final : public InferenceService {
   api::ApiResult<json::value> clear_quarantine(std::string model) override {
     return core_->clear_quarantine(model);
   }
-  json::value memory() override { return core_->memory(); }
+  json::value memory(bool show_programs) override { return core_->memory(show_programs); }
   asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) override {
     const auto core = core_;
     co_return co_await core->memory_plan(std::move(request));
@@ -152,8 +153,8 @@ class Service final : public InferenceService {
 struct World {
   SystemClock clock;
   SystemEntropy entropy;
-  std::stop_source programs;  // ends those that threads of the pool wait for
-  asio::thread_pool pool{kPoolThreads};
+  std::stop_source programs;  // ends those that threads of the pools wait for
+  asio::thread_pool pool{kPoolThreads}, slow_pool{kSlowThreads};
 };
 
 // What models may take of this machine's memory. No GPU is used by the embedded engine.
@@ -271,7 +272,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
   GEZEL_CHECK(make_private_folder(options.home));
   use_config(options);
   const auto world = std::make_shared<World>();
-  const asio::any_io_executor pool = world->pool.get_executor();
+  const asio::any_io_executor pool = world->pool.get_executor(), slow_pool = world->slow_pool.get_executor();
   const auto admission = std::make_shared<engine::Admission>(
       engine::Admission::Parts{.loop = loop,
                                .clock = world->clock,
@@ -298,14 +299,15 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
       .keep_alive = world,
       .loop = loop,
       .pool = pool,
+      .slow_pool = slow_pool,
       .clock = world->clock,
       .entropy = world->entropy,
       .make_engine =
-          [loop, pool, admission, gpu, world = world.get(), settings, replicas = options.replicas](
+          [loop, pool, slow_pool, admission, gpu, world = world.get(), settings, replicas = options.replicas](
               const std::string& id, models::ModelStore& store) {
             const auto make = [=, &store](const engine_llama::EmbeddedOptions& mine) {
-              return engine_llama::make_embedded_engine(loop, pool, id, store, world->clock, admission, gpu,
-                                                        mine);
+              return engine_llama::make_embedded_engine(loop, pool, slow_pool, id, store, world->clock,
+                                                        admission, gpu, mine);
             };
             return in_workers(replicas.count(id), loop, world->clock, settings, make);
           },
@@ -326,6 +328,7 @@ Result<std::unique_ptr<InferenceService>> InferenceService::create(asio::any_io_
       .drain_pool =
           [world = world.get(), installs = installs.get()] {
             installs->drain();
+            world->slow_pool.join();
             world->pool.join();
           }};
   return create(std::move(parts), std::move(options));

@@ -139,7 +139,8 @@ class InferenceService {
   // "hf:..." or the address of a file, of which then the header is read and nothing downloaded. Unset wishes
   // are the service's own choice. Errors beyond those of model names: `missing_scope:ui`, `too_many_plans`,
   // those of read_remote_header().
-  virtual json::value memory() = 0;
+  // `show_programs`: also who holds memory of a GPU (pid, program), which is for people of this machine only.
+  virtual json::value memory(bool show_programs) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request) = 0;
   virtual asio::awaitable<api::ApiResult<json::value>> worker_stats(
       std::string model) = 0;  // raw worker statistics

@@ -85,11 +85,10 @@ std::vector<std::string> read_address_list(std::string_view text) {
 Result<> check_addresses(const InstallSettings& settings) {
   const auto check = [](std::string_view variable, const std::string& text) -> Result<> {
     if (const auto url = downloads::parse_source(text); !url) {
-      return fail(
-          ErrorKind::invalid, "bad_url",
-          fmt::format("{} is '{}': {}; it must be an https:// address (http:// on this machine only) or "
-                      "file:///folder",
-                      variable, text, url.error().message));
+      return fail(ErrorKind::invalid, "bad_url",
+                  fmt::format("{}: {}; it must be an https:// address (http:// on this machine only) or "
+                              "file:///folder",
+                              variable, url.error().message));
     }
     return {};
   };

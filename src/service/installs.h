@@ -11,6 +11,7 @@
 #include "api/error.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "downloads/cancellation.h"
 
 namespace gezel::service {
 
@@ -43,6 +44,8 @@ struct EnsureRequest {
   // Base addresses of hosts that have the same files, tried in order after the first (models/mirrors.h). Only
   // for who may name addresses.
   std::vector<std::string> mirrors = {};
+  // Ends the questions before an install of such a model, not the install. Null: nobody gives up.
+  std::shared_ptr<downloads::Cancellation> cancelled = {};
 };
 
 struct InstallRequest {
@@ -56,7 +59,8 @@ class Installs {
   virtual ~Installs() = default;
 
   // Section 9.1. Errors of sections 9.1 and 19, those of resolve_hub(), plan_url(), add_mirrors() and
-  // look_at_url(), `too_many_installs`.
+  // look_at_url(), `too_many_installs`; of models of the network `timed_out` (504) where a host takes too
+  // long.
   virtual asio::awaitable<api::ApiResult<EnsuredModel>> ensure(EnsureRequest request) = 0;
   // Also for an installed model, which is then brought up to date. Joins a running install. Its job id. Error
   // `read-only-model` where only the machine's store has it and no copy of one's own is asked for.

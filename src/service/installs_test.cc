@@ -252,6 +252,42 @@ TEST_F(InstallService, ADiscoveredModelIsRegisteredByReferenceOnFirstUse) {
   EXPECT_TRUE(fs::exists(path));
 }
 
+TEST_F(InstallService, AQuestionAboutADiscoveredModelRegistersNothing) {
+  const fs::path path = files.write("other/blob", tiny_model());
+  installs->discover = [this, path](std::stop_token) {
+    return std::vector{found("ollama", path, "local-blob")};
+  };
+  start();
+  settle();
+  const std::string id = "discovered:ollama/local-blob";
+  EXPECT_EQ(string_or(wait(service->retrieve_model(id))->get_object(), "id"), id);
+  EXPECT_EQ(string_or(wait(service->calibration(id))->get_object(), "state"), "unknown");
+  EXPECT_EQ(wait(service->worker_stats(id)).error().code, "model_not_loaded");
+  EXPECT_EQ(wait(service->stop_model(id, false)).error().code, "model_not_loaded");
+  api::CacheRequest list;
+  list.model = id;
+  EXPECT_EQ(wait(service->cache(list)).error().code, "model_not_loaded");
+  api::CacheRequest hint;
+  hint.model = id;
+  hint.query.op = engine::CacheQuery::Op::warm;
+  EXPECT_EQ(wait(service->cache(hint))->outcome, CacheAnswer::Outcome::not_loaded);
+  wait(service->memory_plan({.model = id, .wish = {}, .cancelled = nullptr}));
+  EXPECT_THAT(listed(), ElementsAre(id));
+  EXPECT_FALSE(store.find("local-blob"));
+}
+
+TEST_F(InstallService, ADiscoveredModelThatCannotBeRegisteredNamesNoFolder) {
+  const fs::path path = files.path() / "other" / "gone.gguf";
+  installs->discover = [this, path](std::stop_token) {
+    return std::vector{found("ollama", path, "local-x")};
+  };
+  start();
+  settle();
+  const auto refused = chat("discovered:ollama/local-x");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("gone.gguf"), Not(HasSubstr(files.path().string()))));
+}
+
 TEST_F(InstallService, WhatIsNotDiscoveredOrUsableSaysSo) {
   auto row = found("ollama", files.write("x", "x"), "local-x");
   row.importable = false;
@@ -419,7 +455,10 @@ TEST(InstallSettings, AddressesAreChecked) {
   EXPECT_TRUE(check_addresses({.hub = "https://hub.example", .mirrors = {"file:///srv/models"}}));
   const auto bad = check_addresses({.hub = "http://hub.example"});
   ASSERT_FALSE(bad);
-  EXPECT_THAT(bad.error().message, HasSubstr("HF_ENDPOINT is 'http://hub.example'"));
+  EXPECT_THAT(bad.error().message, HasSubstr("HF_ENDPOINT: the address \"http://hub.example\" must"));
+  const auto secret = check_addresses({.hub = "https://me:secret@hub.example"});
+  ASSERT_FALSE(secret);
+  EXPECT_THAT(secret.error().message, Not(HasSubstr("secret")));
 }
 
 }  // namespace

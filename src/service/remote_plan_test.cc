@@ -311,7 +311,7 @@ TEST_F(RemotePlan, AModelThatIsTooLargeIsDeniedWithFigures) {
 class SlowPlan : public RemotePlan {
  protected:
   SlowPlan() {
-    installs->headers = network.get_executor();
+    installs->headers = installs->questions = network.get_executor();
     offer("small-q4", model_file(), R"(,"contextWindow":8192,"kvBytesPerTokenF16":1000)");
   }
   ~SlowPlan() override {
@@ -341,6 +341,13 @@ class SlowPlan : public RemotePlan {
                                         .wish = {},
                                         .allow_network_names = true,
                                         .cancelled = std::move(cancelled)}))
+        .value();
+  }
+
+  auto ensure(std::shared_ptr<downloads::Cancellation> cancelled = nullptr) {
+    return finish(
+               service->installs().ensure(
+                   {.model = "hf:org/repo", .allow_network_names = true, .cancelled = std::move(cancelled)}))
         .value();
   }
 
@@ -393,6 +400,55 @@ TEST_F(SlowPlan, OnlySoManyWaitForTheNetwork) {
   }
   settle();
   EXPECT_EQ(refused, 4);
+}
+
+TEST_F(SlowPlan, AnInstallGivesASlowHubUp) {
+  installs->header_time = Millis(1);
+  start();
+  use(silent);
+  const auto refused = ensure();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, 504);
+  EXPECT_EQ(refused.error().code, "timed_out");
+  EXPECT_THAT(refused.error().message, HasSubstr("huggingface.co"));
+}
+
+TEST_F(SlowPlan, WhoGoesAwayInstallsNothing) {
+  start();
+  use(silent);
+  const auto cancelled = std::make_shared<downloads::Cancellation>();
+  silent.on_ask = [&] { cancelled->cancel(); };
+  const auto got = ensure(cancelled);
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().status, 499);
+  EXPECT_TRUE(service->installs().active().at("installs").as_array().empty());
+}
+
+TEST_F(SlowPlan, OnlySoManyInstallsWaitForTheirHosts) {
+  start();
+  use(silent);
+  int refused = 0;
+  const auto ended = [&](const std::exception_ptr&, const api::ApiResult<EnsuredModel>& got) {
+    if (got || got.error().code != "too_many_installs") return;
+    EXPECT_EQ(got.error().status, 503);
+    EXPECT_TRUE(got.error().retry_after_s);
+    ++refused;
+  };
+  for (int i = 0; i < 20; ++i) {
+    asio::co_spawn(loop, service->installs().ensure({.model = "hf:org/repo", .allow_network_names = true}),
+                   ended);
+  }
+  settle();
+  EXPECT_EQ(refused, 4);
+}
+
+TEST_F(SlowPlan, AStopEndsTheQuestionsOfAnInstall) {
+  start();
+  use(silent);
+  silent.on_ask = [&] { asio::co_spawn(loop, service->stop(), asio::detached); };
+  const auto got = ensure();
+  ASSERT_FALSE(got);
+  EXPECT_EQ(got.error().code, "shutting_down");
 }
 
 TEST_F(SlowPlan, AStopEndsIt) {

@@ -6,6 +6,19 @@
 
 namespace gezel::service {
 
+// One more of those that are counted while it lives, or `by` more.
+class Counted {
+ public:
+  explicit Counted(int& count, int by = 1) : count_(count), by_(by) { count_ += by_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  ~Counted() { count_ -= by_; }
+
+ private:
+  int& count_;
+  int by_;
+};
+
 // Sets a flag while it lives and tells who waits for its end, however that comes.
 class Running {
  public:

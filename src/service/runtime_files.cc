@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/clock.h"
+#include "base/temporary_files.h"
 #include "service/os.h"
 
 namespace gezel::service {
@@ -54,6 +55,12 @@ Result<> write_runtime_files(const fs::path& home, std::uint16_t port, const std
 void remove_runtime_files(const fs::path& home) {
   // The reverse of how they were written: what others look for goes first.
   for (const char* name : {"port", "service-role", "pid", "auth-token"}) remove_file(home / "runtime" / name);
+}
+
+void remove_leftovers(const fs::path& home) {
+  const auto before = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const fs::path& folder : {home, home / "runtime", home / "engines" / "llama-cpp"})
+    remove_old_temporaries(folder, before);
 }
 
 Result<DaemonAddress> find_daemon(const fs::path& home) {

@@ -38,6 +38,8 @@ class InstanceLock {
 // files.
 Result<> write_runtime_files(const fs::path& home, std::uint16_t port, const std::string& client_token);
 void remove_runtime_files(const fs::path& home);
+// What crashes left of files that were being written in the home, an hour old and more. Under the lock.
+void remove_leftovers(const fs::path& home);
 
 // What a client finds: port and token. Errors: `daemon_unreachable` when no daemon runs there,
 // `home_unreadable` when this user may not know.

@@ -315,6 +315,15 @@ TEST_F(UnreadableHome, IsNoDaemonThatDoesNotRun) {
   EXPECT_THAT(daemon.error().message, HasSubstr((home.path() / "runtime").string()));
 }
 
+TEST_F(RuntimeFiles, WhatACrashLeftOfOthersIsRemovedOnceItIsOld) {
+  const fs::path old = home.write("runtime/.port.tmp-4711-0", "half"),
+                 fresh = home.write(".config.json.tmp-Ab12xY", "half");
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  remove_leftovers(home.path());
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(fresh)) << "somebody may be writing it";
+}
+
 TEST_F(RuntimeFiles, AHomeThatDoesNotExistYetCanBeRead) {
   EXPECT_TRUE(check_home(home.path() / "later"));
 }

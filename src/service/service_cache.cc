@@ -12,11 +12,15 @@ using Op = engine::CacheQuery::Op;
 
 asio::awaitable<api::ApiResult<CacheAnswer>> ServiceCore::cache(api::CacheRequest request) {
   if (stopping_) co_return std::unexpected(api::shutting_down());
-  const auto name = co_await usable_model(std::move(request.model));
+  const bool warm = request.query.op == Op::warm;
+  const auto name = co_await usable_model(request.model, warm && request.start ? For::use : For::question);
+  if (!name && warm && name.error().code == "model_not_loaded") {
+    co_return CacheAnswer{
+        .model = std::move(request.model), .outcome = CacheAnswer::Outcome::not_loaded, .reply = {}};
+  }
   if (!name) co_return std::unexpected(name.error());
   CacheAnswer answer{.model = name->qualified(), .outcome = CacheAnswer::Outcome::done, .reply = {}};
 
-  const bool warm = request.query.op == Op::warm;
   std::shared_ptr<engine::Engine> engine = engines_.find(answer.model);
   const bool loaded = engine && engine->status().state == engine::State::ready;
   if (!loaded && !(warm && request.start)) {

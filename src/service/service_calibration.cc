@@ -43,7 +43,9 @@ asio::awaitable<std::optional<json::object>> ServiceCore::calibration_of(ModelNa
 }
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::calibration(std::string model) {
-  const auto name = co_await usable_model(std::move(model));
+  const auto name = co_await usable_model(model);
+  if (!name && name.error().code == "model_not_loaded")
+    co_return json::object{{"state", "unknown"}, {"progress", 0.0}, {"model", std::move(model)}};
   if (!name) co_return std::unexpected(name.error());
   auto known = co_await calibration_of(*name);
   json::object out = known ? std::move(*known) : json::object{{"state", "unknown"}, {"progress", 0.0}};
@@ -66,7 +68,7 @@ asio::awaitable<json::value> ServiceCore::calibrations() {
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::calibrate(std::string model) {
   if (stopping_) co_return std::unexpected(api::shutting_down());
-  const auto name = co_await usable_model(std::move(model));
+  const auto name = co_await usable_model(std::move(model), For::use);
   if (!name) co_return std::unexpected(name.error());
   const auto engine = engines_.get(name->qualified());
   if (!engine) co_return std::unexpected(api::from_engine(engine.error()));

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/public_text.h"
 #include "engine/on_pool.h"
+#include "gguf/metadata.h"
 #include "models/default_model.h"
 #include "models/ids.h"
 #include "service/core_installs.h"
@@ -51,6 +53,18 @@ json::object discovered_entry(const models::DiscoveredModel& row) {
   return entry;
 }
 
+api::ApiError not_usable(std::string_view text, const models::DiscoveredModel& row) {
+  return api::invalid_request("unsupported_model",
+                              fmt::format("the model \"{}\" cannot be used: {}", text, row.reason), "model");
+}
+
+// Whoever may ask a model is told no folders of this machine.
+api::ApiError public_error(const Error& error) {
+  auto out = api::from_error(error);
+  out.message = without_folders(out.message);
+  return out;
+}
+
 json::object discovered_row(const models::DiscoveredModel& row, const std::string& installed) {
   json::array paths;
   for (const auto& path : row.paths) paths.emplace_back(path.string());
@@ -83,8 +97,8 @@ void CoreInstalls::start() {
           store.remove_stale_downloads();
           return true;
         });
-        const auto moved =
-            co_await on_pool(self.core_.parts_.pool, [&store = self.core_.store_, go_on = self.core_.go_on_] {
+        const auto moved = co_await on_pool(
+            self.core_.parts_.slow_pool, [&store = self.core_.store_, go_on = self.core_.go_on_] {
               return store.move_in_private_models([&](Bytes) { return go_on->load(); });
             });
         if (!moved.empty() && !self.core_.stopping_) self.core_.scan_soon();
@@ -134,7 +148,7 @@ asio::awaitable<void> CoreInstalls::look_around() {
   }
   const Running running(looking_, looked_);
   const std::stop_token stop = stop_looking_.get_token();
-  auto found = co_await on_pool(core->parts_.pool, [parts = parts_, stop] {
+  auto found = co_await on_pool(core->parts_.slow_pool, [parts = parts_, stop] {
     std::vector<Found> out;
     std::set<fs::path> seen;
     for (auto& row : parts->discover(stop)) {
@@ -164,10 +178,20 @@ InstalledFiles CoreInstalls::installed_files() const {
   return InstalledFiles(core_.inventory_.installed);
 }
 
-const CoreInstalls::Found* CoreInstalls::find_discovered(std::string_view source, std::string_view id) const {
+const CoreInstalls::Found* CoreInstalls::find_discovered(std::string_view text) const {
+  const std::string_view rest = text.substr(kDiscoveredPrefix.size());
+  const std::size_t slash = std::min(rest.size(), rest.find('/'));
+  const std::string_view source = rest.substr(0, slash), id = rest.substr(std::min(rest.size(), slash + 1));
   const auto found = std::ranges::find_if(
       found_, [&](const Found& each) { return each.row.source == source && each.row.suggested_id == id; });
   return found == found_.end() ? nullptr : &*found;
+}
+
+json::object CoreInstalls::found_entry(const Found& found) const {
+  json::object entry = discovered_entry(found.row);
+  const auto* facts = shelf_ ? shelf_->find_facts(found.row.catalog_match) : nullptr;
+  entry["license"] = license_json(facts == nullptr ? catalog::unknown_license() : facts->license);
+  return entry;
 }
 
 asio::awaitable<json::array> CoreInstalls::with_offers(json::array data) {
@@ -191,10 +215,7 @@ asio::awaitable<json::array> CoreInstalls::with_offers(json::array data) {
   const InstalledFiles files = installed_files();
   for (const auto& found : found_) {
     if (!found.row.importable || !files.id_of(found.row.paths, found.real).empty()) continue;
-    json::object entry = discovered_entry(found.row);
-    const auto* facts = shelf_ ? shelf_->find_facts(found.row.catalog_match) : nullptr;
-    entry["license"] = license_json(facts == nullptr ? catalog::unknown_license() : facts->license);
-    data.push_back(std::move(entry));
+    data.push_back(found_entry(found));
   }
   if (!shelf_) co_return data;
   for (const auto& [id, entry] : installed) {
@@ -227,6 +248,11 @@ asio::awaitable<std::optional<json::object>> CoreInstalls::offer(std::string id)
   const auto core = core_.shared_from_this();
   if (core->stopping_) co_return std::nullopt;
   co_await arrange();
+  if (id.starts_with(kDiscoveredPrefix)) {
+    const Found* found = find_discovered(id);
+    if (found == nullptr || !found->row.importable) co_return std::nullopt;
+    co_return found_entry(*found);
+  }
   if (const auto own = llama_id(id); own && own->size() == id.size())
     id = catalog::qualified_id(Backend::llama_cpp, id);
   if (!shelf_) co_return std::nullopt;
@@ -249,38 +275,66 @@ asio::awaitable<json::value> CoreInstalls::discovered(std::string source) {
   co_return json::object{{"models", std::move(rows)}};
 }
 
+asio::awaitable<api::ApiResult<CoreInstalls::Found>> CoreInstalls::found_row(std::string text) {
+  const auto core = core_.shared_from_this();
+  if (core->stopping_) co_return std::unexpected(api::shutting_down());
+  const ServiceCore::Busy busy(core);
+  if (find_discovered(text) == nullptr) co_await look_around();
+  if (const Found* there = find_discovered(text)) co_return *there;
+  co_return std::unexpected(api::not_found(
+      "model_not_found",
+      fmt::format(
+          "there is no model \"{}\" of another program on this machine; GET /v1/models lists what there is",
+          text.substr(0, 200)),
+      "model"));
+}
+
+asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::known_as(std::string text) {
+  const auto core = core_.shared_from_this();
+  const auto found = co_await found_row(text);
+  if (!found) co_return std::unexpected(found.error());
+  if (auto known = std::string(installed_files().id_of(found->row.paths, found->real)); !known.empty())
+    co_return ModelName{std::string(kLlamaProvider), std::move(known)};
+  if (!found->row.importable) co_return std::unexpected(not_usable(text, found->row));
+  co_return std::unexpected(api::not_found(
+      "model_not_loaded",
+      fmt::format("the model \"{}\" is another program's and was not used yet", text.substr(0, 200)),
+      "model"));
+}
+
+asio::awaitable<api::ApiResult<RemoteModel>> CoreInstalls::discovered_model(std::string text) {
+  const auto core = core_.shared_from_this();
+  const auto found = co_await found_row(text);
+  if (!found) co_return std::unexpected(found.error());
+  const ServiceCore::Busy busy(core);
+  const auto metadata = co_await on_pool(
+      core->parts_.pool, [path = found->row.paths.front()] { return gguf::read_model(path); });
+  if (!metadata) co_return std::unexpected(public_error(metadata.error()));
+  RemoteModel out;
+  out.name = text;
+  out.facts = capacity::model_facts(*metadata);
+  out.facts.id = found->row.suggested_id;
+  out.facts.weights = metadata->file_size_bytes;
+  out.source = FactsSource::installed;
+  co_return out;
+}
+
 asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::adopt(std::string text) {
   const auto core = core_.shared_from_this();
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
-  const std::string_view rest = std::string_view(text).substr(kDiscoveredPrefix.size());
-  const std::size_t slash = rest.find('/');
-  const std::string source(rest.substr(0, slash));
-  const std::string id(slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1));
   // Two first uses at the same time must not register it twice.
   while (adopting_) {
     if (!co_await adopted_.wait()) co_return std::unexpected(api::shutting_down());
   }
   const Running running(adopting_, adopted_);
   const ServiceCore::Busy busy(core);
-  if (find_discovered(source, id) == nullptr) co_await look_around();
-  const Found* there = find_discovered(source, id);
-  if (there == nullptr) {
-    co_return std::unexpected(api::not_found(
-        "model_not_found",
-        fmt::format(
-            "there is no model \"{}\" of another program on this machine; GET /v1/models lists what there is",
-            text.substr(0, 200)),
-        "model"));
-  }
-  const Found found = *there;  // a later look replaces the rows
+  auto row = co_await found_row(text);
+  if (!row) co_return std::unexpected(std::move(row).error());
+  const Found found = std::move(*row);
   const auto installed = [&] { return std::string(installed_files().id_of(found.row.paths, found.real)); };
   if (auto known = installed(); !known.empty())
     co_return ModelName{std::string(kLlamaProvider), std::move(known)};
-  if (!found.row.importable) {
-    co_return std::unexpected(api::invalid_request(
-        "unsupported_model", fmt::format("the model \"{}\" cannot be used: {}", text, found.row.reason),
-        "model"));
-  }
+  if (!found.row.importable) co_return std::unexpected(not_usable(text, found.row));
   const auto imported = co_await on_pool(
       core->parts_.pool, [this, row = found.row, go_on = core->go_on_]() -> Result<std::string> {
         models::ImportRequest request{.path = row.paths.front().string(), .mode = "reference"};
@@ -306,14 +360,15 @@ asio::awaitable<api::ApiResult<ModelName>> CoreInstalls::adopt(std::string text)
   if (core->stopping_) co_return std::unexpected(api::shutting_down());
   co_await core->refresh();
   if (imported) {
-    log_info("a model of another program is used by reference", {{"source", source}, {"model", *imported}});
+    log_info("a model of another program is used by reference",
+             {{"source", found.row.source}, {"model", *imported}});
     core->verify_soon();
     co_return ModelName{std::string(kLlamaProvider), *imported};
   }
   // Somebody else imported it since the last look.
   if (auto known = installed(); !known.empty())
     co_return ModelName{std::string(kLlamaProvider), std::move(known)};
-  co_return std::unexpected(api::from_error(imported.error()));
+  co_return std::unexpected(public_error(imported.error()));
 }
 
 asio::awaitable<void> CoreInstalls::know_shelf() {

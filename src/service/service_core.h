@@ -45,7 +45,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   json::value ps();
   json::value quarantine();
   api::ApiResult<json::value> clear_quarantine(const std::string& model);
-  json::value memory();
+  json::value memory(bool show_programs);
   asio::awaitable<api::ApiResult<json::value>> memory_plan(PlanRequest request);
   asio::awaitable<api::ApiResult<json::value>> stop_model(std::string model, bool force);
   asio::awaitable<api::ApiResult<json::value>> import_model(json::object request);
@@ -117,8 +117,10 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   api::ApiError unusable(const ModelName& name) const;
   // The model a request means, installed and usable; looks at the disk again before it says no.
   asio::awaitable<api::ApiResult<ModelName>> installed_model(std::string text);
-  // The same, also under an alias of the catalog or as "discovered:..."; the error says how to get it.
-  asio::awaitable<api::ApiResult<ModelName>> usable_model(std::string text);
+  // The same, also under an alias of the catalog or as "discovered:..."; the error says how to get it. Only a
+  // use registers a model of another program; to a question it is `model_not_loaded` before its first one.
+  enum class For { question, use };
+  asio::awaitable<api::ApiResult<ModelName>> usable_model(std::string text, For what = For::question);
   // After its files changed: unloads it where nobody uses it, and forgets what was measured.
   asio::awaitable<void> forget_model(ModelName name);
   ModelFacts facts_of(const ModelName& name);
@@ -178,6 +180,7 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   engine::Wakeup stopped_changed_;
   std::shared_ptr<std::atomic<bool>> go_on_ = std::make_shared<std::atomic<bool>>(true);
   int background_ = 0;
+  int copying_ = 0;  // imports that copy, or wait for a thread for it
   engine::Wakeup background_done_;
   CoreInstalls installs_;
   CoreBundles bundles_;

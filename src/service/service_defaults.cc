@@ -67,7 +67,7 @@ asio::awaitable<json::value> ServiceCore::describe_default() {
 
 asio::awaitable<api::ApiResult<json::value>> ServiceCore::pin_default(std::string model) {
   const auto core = shared_from_this();
-  auto name = co_await usable_model(std::move(model));
+  auto name = co_await usable_model(std::move(model), For::use);
   if (!name) co_return std::unexpected(name.error());
   const models::Pins before = pins_;
   pins_.provider = name->provider;

@@ -186,6 +186,7 @@ CoreInstalls::CoreInstalls(ServiceCore& core, std::shared_ptr<InstallParts> part
       arranged_(core.parts_.loop),
       looked_(core.parts_.loop),
       planned_(core.parts_.loop),
+      hub_asked_(core.parts_.loop),
       adopted_(core.parts_.loop) {}
 
 CoreInstalls::~CoreInstalls() = default;
@@ -194,7 +195,7 @@ void CoreInstalls::begin_stop() {
   stopped_->cancel();
   stop_looking_.request_stop();
   if (const auto asked = asked_.lock()) asked->cancel();
-  for (const auto& looking : looking_at_) looking->cancel();
+  for (const auto& ensuring : ensuring_) ensuring->cancel();
   jobs_.cancel_all();
 }
 
@@ -259,7 +260,9 @@ asio::awaitable<api::ApiResult<EnsuredModel>> CoreInstalls::ensure(EnsureRequest
     if (auto joined = join(id->backend, id->id)) co_return std::move(*joined);
   }
   const ServiceCore::Busy busy(core);
-  auto wanted = co_await on_pool(core->parts_.pool, [this, model, go_on = core->go_on_] {
+  // A model of the machine that nobody read yet is hashed first.
+  const auto& pool = core->inventory_.machine_unread ? core->parts_.slow_pool : core->parts_.pool;
+  auto wanted = co_await on_pool(pool, [this, model, go_on = core->go_on_] {
     return look_up(model, *parts_, core_.store_, false, [&](Backend backend, std::string_view id) {
       return backend == Backend::llama_cpp &&
              core_.store_.find(id, [&](Bytes) { return go_on->load(); }).has_value();

@@ -52,7 +52,7 @@ json::value pressure_json(const engine::PressureWatch* watch) {
 
 }  // namespace
 
-json::value ServiceCore::memory() {
+json::value ServiceCore::memory(bool show_programs) {
   if (!parts_.admission) return json::object{{"pools", json::array()}, {"reservations", json::array()}};
   const auto& admission = *parts_.admission;
   if (parts_.gpu && !stopping_) parts_.gpu->safety().refresh();  // for the next who asks
@@ -82,7 +82,8 @@ json::value ServiceCore::memory() {
       {"enforced", rules.enforced},
       {"pressure", pressure_json(parts_.pressure.get())},
       {"device_safety",
-       parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety(), own_processes())) : json::value()},
+       parts_.gpu ? json::value(device_safety_json(parts_.gpu->safety(), own_processes(), show_programs))
+                  : json::value()},
       {"gpu", gpus_ ? json::value(survey_json(*gpus_)) : json::value()},
       {"waiting", admission.waiting()}};
 }
@@ -94,6 +95,11 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::memory_plan(PlanReques
     auto usable = co_await usable_model(request.model);
     if (usable) {
       name = std::move(*usable);
+    } else if (usable.error().code == "model_not_loaded") {
+      // Of another program, and not used yet: a question does not register it.
+      const auto found = co_await installs_.discovered_model(request.model);
+      if (!found) co_return std::unexpected(found.error());
+      co_return plan_of(*found, request.wish);
     } else if (usable.error().code == "model_not_found") {
       missing = std::move(usable).error();
     } else {

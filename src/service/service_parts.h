@@ -25,9 +25,11 @@ struct ServiceParts {
   // What the rest refers to; declared first, so that it goes last.
   std::shared_ptr<void> keep_alive;
   boost::asio::any_io_executor loop;
-  // For blocking work: imports and hashing each occupy a thread for a while, and loading models needs one as
-  // well.
+  // For blocking work that is soon done; loading models waits for it, and so do most answers.
   boost::asio::any_io_executor pool;
+  // For what takes minutes: hashing, copying, bundles, looking through folders. Nothing of it may hold up
+  // what waits for `pool`.
+  boost::asio::any_io_executor slow_pool;
   const Clock& clock;
   Entropy& entropy;
   // The engine of "llama-cpp:<id>"; starts nothing.
@@ -44,10 +46,11 @@ struct ServiceParts {
   // Ends engines of dead daemons; runs once, on the pool, before the first engine is asked for anything.
   std::function<void()> reap_orphans;
   std::shared_ptr<InstallParts> installs;  // never null
-  // Ends the programs that threads of `pool` wait for; called when the service begins to stop. Unset: there
-  // are none.
+  // Ends the programs that threads of both pools wait for; called when the service begins to stop. Unset:
+  // there are none.
   std::function<void()> stop_programs = {};
-  // Waits until nothing runs on `pool` and the threads of `installs` any more; called when the service goes.
+  // Waits until nothing runs on both pools and the threads of `installs` any more; called when the service
+  // goes.
   std::function<void()> drain_pool;
 };
 

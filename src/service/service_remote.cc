@@ -74,17 +74,6 @@ api::ApiError too_many_plans() {
   return out;
 }
 
-class Counted {
- public:
-  explicit Counted(int& count) : count_(count) { ++count_; }
-  Counted(const Counted&) = delete;
-  Counted& operator=(const Counted&) = delete;
-  ~Counted() { --count_; }
-
- private:
-  int& count_;
-};
-
 }  // namespace
 
 api::ApiError plan_error(const Error& error) {
@@ -97,6 +86,12 @@ api::ApiError plan_error(const Error& error) {
   return out;
 }
 
+std::optional<api::ApiError> CoreInstalls::given_up(const downloads::Cancellation& cancelled) const {
+  if (core_.stopping_) return api::shutting_down();
+  if (!cancelled.cancelled()) return std::nullopt;
+  return api::from_error({ErrorKind::cancelled, "cancelled", "the request was given up", {}});
+}
+
 asio::awaitable<api::ApiResult<RemoteModel>> CoreInstalls::remote_model(
     PlanRequest request, std::optional<api::ApiError> otherwise) {
   const auto core = core_.shared_from_this();
@@ -106,16 +101,11 @@ asio::awaitable<api::ApiResult<RemoteModel>> CoreInstalls::remote_model(
   const Counted waiting(plans_waiting_);
   const ServiceCore::Busy busy(core);
   const auto cancelled = request.cancelled ? request.cancelled : std::make_shared<downloads::Cancellation>();
-  const auto over = [&]() -> std::optional<api::ApiError> {
-    if (core->stopping_) return api::shutting_down();
-    if (!cancelled->cancelled()) return std::nullopt;
-    return api::from_error({ErrorKind::cancelled, "cancelled", "the request was given up", {}});
-  };
   while (planning_) {
     if (!co_await planned_.wait()) co_return std::unexpected(api::shutting_down());
-    if (auto end = over()) co_return std::unexpected(std::move(*end));
+    if (auto end = given_up(*cancelled)) co_return std::unexpected(std::move(*end));
   }
-  if (auto end = over()) co_return std::unexpected(std::move(*end));
+  if (auto end = given_up(*cancelled)) co_return std::unexpected(std::move(*end));
   const Running planning(planning_, planned_);
   asked_ = cancelled;
   const TimeLimit limit(core->parts_.loop, parts_->header_time, cancelled);

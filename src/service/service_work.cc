@@ -12,6 +12,7 @@
 #include "models/profile_files.h"
 #include "prompt/behaviors.h"
 #include "prompt/normalise.h"
+#include "service/running.h"
 #include "service/service_core.h"
 
 namespace gezel::service {
@@ -56,6 +57,22 @@ api::ApiResult<models::ImportRequest> parse_import(const json::object& request) 
         fmt::format("backend is \"{}\"; this version imports for {} only", backend, kLlamaProvider),
         "backend"));
   }
+  return out;
+}
+
+constexpr int kMostCopies = 4;  // imports that run or wait for a thread
+constexpr int kCopiesRetrySeconds = 10;
+
+api::ApiError too_many_copies() {
+  api::ApiError out;
+  out.status = 503;
+  out.code = "too_many_copies";
+  out.message = fmt::format(
+      "{} imports are under way already, the most at a time; try again when one of them has ended, or use "
+      "mode "
+      "\"reference\", which copies nothing",
+      kMostCopies);
+  out.retry_after_s = kCopiesRetrySeconds;
   return out;
 }
 
@@ -165,7 +182,7 @@ asio::awaitable<void> ServiceCore::verify_loop() {
     for (const auto& model : all) {
       if (stopping_) break;
       using Outcome = std::optional<Result<>>;
-      const Outcome outcome = co_await on_pool(parts_.pool, [this, model, go_on = go_on_]() -> Outcome {
+      const Outcome outcome = co_await on_pool(parts_.slow_pool, [this, model, go_on = go_on_]() -> Outcome {
         if (store_.check(model) == models::Integrity::unchanged) return std::nullopt;
         return store_.verify(model, [&](Bytes) { return go_on->load(); });
       });
@@ -179,7 +196,7 @@ asio::awaitable<void> ServiceCore::verify_loop() {
       if (!stopping_) scan_soon();
     }
     if (stopping_) break;
-    const bool more = co_await on_pool(parts_.pool, [this, go_on = go_on_] {
+    const bool more = co_await on_pool(parts_.slow_pool, [this, go_on = go_on_] {
       return store_.verify_machine_models([&](Bytes) { return go_on->load(); });
     });
     if (stopping_) break;
@@ -188,9 +205,12 @@ asio::awaitable<void> ServiceCore::verify_loop() {
   verifying_ = false;
 }
 
-asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text) {
+asio::awaitable<api::ApiResult<ModelName>> ServiceCore::usable_model(std::string text, For what) {
   if (text == kDefaultModelName && installed(text) == nullptr) co_return co_await default_model();
-  if (text.starts_with(kDiscoveredPrefix)) co_return co_await installs_.adopt(std::move(text));
+  if (text.starts_with(kDiscoveredPrefix)) {
+    if (what == For::use) co_return co_await installs_.adopt(std::move(text));
+    co_return co_await installs_.known_as(std::move(text));
+  }
   if (auto meant = installs_.by_alias(text)) co_return std::move(*meant);
   auto name = co_await installed_model(text);
   if (!name && name.error().code == "model_not_found")
@@ -254,7 +274,7 @@ asio::awaitable<std::optional<json::object>> ServiceCore::profile_of(ModelName n
 asio::awaitable<api::ApiResult<std::unique_ptr<engine::Generation>>> ServiceCore::chat(
     std::string model, std::string caller, prompt::GenerateRequest request) {
   if (stopping_) co_return std::unexpected(api::shutting_down());
-  const auto name = co_await usable_model(std::move(model));
+  const auto name = co_await usable_model(std::move(model), For::use);
   if (!name) co_return std::unexpected(name.error());
   while (!prepared_ && !stopping_) {
     if (!co_await prepared_changed_.wait()) break;
@@ -338,12 +358,16 @@ asio::awaitable<api::ApiResult<json::value>> ServiceCore::import_model(json::obj
   if (stopping_) co_return std::unexpected(api::shutting_down());
   auto request = parse_import(body);
   if (!request) co_return std::unexpected(request.error());
+  const bool copies = request->mode != "reference";
+  if (copies && copying_ >= kMostCopies) co_return std::unexpected(too_many_copies());
   const Busy busy(shared_from_this());  // stop() waits until the store is left alone
-  const auto model = co_await on_pool(parts_.pool, [this, request = std::move(*request), go_on = go_on_] {
-    auto imported = store_.import(request, [&](Bytes) { return go_on->load(); });
-    if (imported) lift_quarantine(options_.home, parts_.clock, imported->id);
-    return imported;
-  });
+  const Counted copying(copying_, copies ? 1 : 0);
+  const auto model = co_await on_pool(
+      copies ? parts_.slow_pool : parts_.pool, [this, request = std::move(*request), go_on = go_on_] {
+        auto imported = store_.import(request, [&](Bytes) { return go_on->load(); });
+        if (imported) lift_quarantine(options_.home, parts_.clock, imported->id);
+        return imported;
+      });
   if (!model) {
     if (stopping_) co_return std::unexpected(api::shutting_down());
     co_return std::unexpected(import_error(model.error()));

@@ -13,8 +13,8 @@ from conftest import GEMMA3, SMOLLM2, plan, wait_until
 MIB = 1 << 20
 
 
-def memory(daemon):
-    status, _, raw = daemon.request("GET", "/v1/memory")
+def memory(daemon, **caller):
+    status, _, raw = daemon.request("GET", "/v1/memory", **caller)
     assert status == 200, raw
     return json.loads(raw)
 
@@ -80,7 +80,9 @@ def test_a_wish_of_a_plan_is_checked(make_daemon):
 def test_what_gpus_are_asked_before_a_start_is_told(make_daemon, monkeypatch):
     monkeypatch.setenv("GEZEL_DEVICE_SAFETY_MODE", "off")
     daemon = make_daemon()
-    assert memory(daemon)["device_safety"] == {"mode": "off", "state": "off", "gpus": [], "users": []}
+    told = {"mode": "off", "state": "off", "gpus": []}
+    assert memory(daemon)["device_safety"] == told
+    assert memory(daemon, token=daemon.token)["device_safety"] == {**told, "users": []}
     monkeypatch.setenv("GEZEL_LLAMA_BACKEND", "cuda")
     result = daemon.cli("serve", "--port", "0", "--home", daemon.home / "other")
     assert result.returncode != 0
