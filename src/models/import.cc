@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "gguf/split.h"
 #include "models/disk.h"
@@ -354,16 +355,28 @@ class Importer {
       };
       GEZEL_TRY(std::string digest, place(sources_[i], target, progress));
       GEZEL_TRY(const FileStamp stamp, stamp_file(target));
-      if (stamp.size != source_stamps_[i].size) {
-        return fail(ErrorKind::conflict, "model_changing",
-                    fmt::format("{} changed while it was imported; try again when it is complete",
-                                sources_[i].string()),
-                    "path");
-      }
       draft.files.push_back(target);
       draft.stamps.push_back(stamp);
       draft.sha256.push_back(std::move(digest));
       before += stamp.size;
+    }
+    return check_unchanged();
+  }
+
+  bool is_unchanged(std::size_t source) const {
+    const auto now = stamp_file(sources_[source]);
+    return now && *now == source_stamps_[source];
+  }
+
+  // A download that reserved its space first has its size from the beginning: only the time of its last write
+  // tells that bytes were still coming in. Another file of that name is another inode.
+  Result<> check_unchanged() const {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      if (is_unchanged(i)) continue;
+      return fail(ErrorKind::conflict, "model_changing",
+                  fmt::format("{} changed while it was imported; try again when it is complete",
+                              sources_[i].string()),
+                  "path");
     }
     return {};
   }
@@ -386,9 +399,15 @@ class Importer {
   }
 
   void remove_sources() const {
-    for (const fs::path& source : sources_) {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      // What has that name by now was not imported.
+      if (!is_unchanged(i)) {
+        log_warn("a file that was imported changed since; it is not removed",
+                 {{"model", id_}, {"path", sources_[i].string()}});
+        continue;
+      }
       std::error_code ignored;  // the model is installed; a source that cannot be removed is only left over
-      fs::remove(source, ignored);
+      fs::remove(sources_[i], ignored);
     }
   }
 
