@@ -302,7 +302,9 @@ class Importer {
   // link.
   Result<> check_space() {
     if (mode_ != Mode::copy && mode_ != Mode::move) return {};
-    if (mode_ == Mode::move && same_file_system(sources_.front(), store_.home_)) return {};
+    if (mode_ == Mode::move && same_file_system(sources_.front(), store_.home_) &&
+        std::ranges::all_of(sources_, [&](const auto& source) { return may_link(source); }))
+      return {};
     hold_.emplace(store_.disk_holds_, total_);
     const auto available = store_.free_space_(store_.root_);
     const Bytes required = required_bytes(total_ + hold_->others());
@@ -381,15 +383,34 @@ class Importer {
     return {};
   }
 
+  // The machine's store opens its files to all; one that stays somebody's own keeps its mode, so it is not
+  // linked. A move takes a file's only name away, but not the file behind a symbolic link.
+  bool may_link(const fs::path& source) const {
+    if (!store_.needs_opening(source)) return true;
+    std::error_code error;
+    return mode_ == Mode::move && !fs::is_symlink(source, error) && fs::hard_link_count(source, error) == 1;
+  }
+
   // Puts one file into the staging folder and returns its digest.
   Result<std::string> place(const fs::path& source, const fs::path& target,
                             const std::function<bool(Bytes)>& progress) {
     if (mode_ == Mode::copy) return copy_and_hash(source, target, progress);
     // A move is a link first, so that a crash at any moment leaves the file in one place at least.
     std::error_code error;
-    fs::create_hard_link(fs::canonical(source, error), target, error);
-    if (!error) return sha256_file(target, progress);
+    if (may_link(source)) {
+      fs::create_hard_link(fs::canonical(source, error), target, error);
+      if (!error) return sha256_file(target, progress);
+    }
     if (mode_ == Mode::move) return copy_and_hash(source, target, progress);
+    if (!error) {
+      return fail(
+          ErrorKind::invalid, "link_failed",
+          fmt::format(
+              "{} is not readable for all users of this machine, as a model in its store must be, and "
+              "a link would change that: use mode copy, or give the file mode 0644 first",
+              source.string()),
+          "mode");
+    }
     return fail(
         ErrorKind::invalid, "link_failed",
         fmt::format("{} cannot be linked into the model store ({}); links need the same file system and the "

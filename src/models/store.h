@@ -248,6 +248,8 @@ class ModelStore {
   unsigned manifest_mode() const;
   friend class Importer;
   friend class InstallSlot;
+  // Whether a file in this store would get another mode than it has: that of the file under all its names.
+  bool needs_opening(const fs::path& file) const;
 
   fs::path home_, root_;  // paths are checked from home_ on: the machine's folder where that is our own
   fs::path private_home_;
