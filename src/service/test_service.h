@@ -111,7 +111,8 @@ class ServiceTest : public models::testing::StoreTest {
                      .clock = clock,
                      .entropy = entropy,
                      .make_engine = [this](const std::string& id,
-                                           models::ModelStore&) -> std::unique_ptr<engine::Engine> {
+                                           models::ModelStore& its) -> std::unique_ptr<engine::Engine> {
+                       service_store = &its;
                        return std::make_unique<FakeEngine>(engine_of(id));
                      },
                      .admission = admission,
@@ -184,4 +185,5 @@ class ServiceTest : public models::testing::StoreTest {
   std::unique_ptr<InferenceService> service;
 };
 
+  models::ModelStore* service_store = nullptr;  // the service's own, once a model was used
 }  // namespace gezel::service::testing
