@@ -14,6 +14,7 @@
 #include "engine_llama/dry_run.h"
 #include "engine_llama/embedded_core.h"
 #include "engine_llama/launch_tuning.h"
+#include "engine_llama/prompt_cache_folder.h"
 #include "kvcache/store.h"
 
 namespace gezel::engine_llama {
@@ -49,10 +50,6 @@ constexpr int kPlanPasses = 4;
 using capacity::kCellPadding;
 using capacity::Tokens;
 
-fs::path cache_root(const fs::path& home) {
-  return home / "engines" / "embedded" / "kv";
-}
-
 std::string content_key(const ModelFacts& facts) {
   const auto identity =
       fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
@@ -65,7 +62,7 @@ fs::path cache_folder(const fs::path& home, const ModelFacts& facts, const std::
                       int replica) {
   auto identity = content_key(facts) + ":" + kv_type;
   if (replica > 0) identity += fmt::format(":{}", replica);
-  return cache_root(home) / sha256_hex(identity).substr(0, 24);
+  return prompt_cache_root(home) / sha256_hex(identity).substr(0, 24);
 }
 
 }  // namespace
@@ -520,7 +517,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
 void Core::prune_prompt_cache() {
   asio::co_spawn(
       parts_.loop,
-      [pool = parts_.pool, root = cache_root(options_.home),
+      [pool = parts_.pool, root = prompt_cache_root(options_.home),
        budget = load_.cache.disk_bytes]() -> asio::awaitable<void> {
         const auto report =
             co_await on_pool(pool, [root, budget] { return kvcache::prune_records(root, budget); });
