@@ -345,7 +345,7 @@ TEST(CalibrationRecords, WhateverChangesIsAnotherKey) {
        {+[](CalibrationKey& key) { key.model = "file-2"; },
         +[](CalibrationKey& key) { key.engine = "engine-2"; },
         +[](CalibrationKey& key) { key.cpu = "Another"; }, +[](CalibrationKey& key) { key.cores = 1; },
-        +[](CalibrationKey& key) { key.backend = "cuda"; }}) {
+        +[](CalibrationKey& key) { key.backend = "cuda"; }, +[](CalibrationKey& key) { key.workers = 2; }}) {
     auto key = sample_record().key;
     change(key);
     EXPECT_FALSE(store.find(key));
@@ -399,6 +399,16 @@ TEST(CalibrationChoice, TheUsersThreadsAndAttentionAreTheOnlyOnesThatCount) {
   facts.threads = 2;
   facts.flash_attention = false;
   EXPECT_FALSE(chosen_setting(facts, "f16"));
+TEST(CalibrationRecords, OfOneOfSeveralWorkersComeBack) {
+  const TestFolder home;
+  auto record = sample_record();
+  record.key.workers = 2;
+  ASSERT_TRUE(CalibrationStore(home.path()).keep(record));
+  const auto found = CalibrationStore(home.path()).find(record.key);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->key.workers, 2);
+}
+
   facts.flash_attention.reset();
   facts.record->complete = false;
   EXPECT_FALSE(chosen_setting(facts, "f16"));

@@ -168,7 +168,7 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
     if (start->result) co_return;
     if (!plan) co_return settle(std::unexpected(plan.error()));
     // More threads than processors would only wait for each other.
-    if (!options_.threads) plan->threads = std::max(1, plan->threads / options_.replicas);
+    if (!options_.threads) plan->threads = share_of_cores(plan->threads, options_.replicas);
     // The seat is another start's when this one was given up while it waited.
     auto admitted = co_await admit(start, *facts, *plan);
     if (start->result) co_return;
