@@ -78,7 +78,9 @@ std::optional<std::unique_ptr<engine::Seat>> Core::borrow(Bytes bytes) {
   if (!parts_.admission) return std::unique_ptr<engine::Seat>();
   // Loads come first: at most half of what is free now.
   if (parts_.admission->machine().free_ram / 2 < bytes) return std::nullopt;
-  auto seat = parts_.admission->borrow(ledger_key(), bytes);
+  auto seat = parts_.admission->borrow(ledger_key(), bytes, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->calibrator_.give_back();
+  });
   if (!seat) return std::nullopt;
   return seat;
 }
