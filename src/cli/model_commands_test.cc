@@ -12,6 +12,7 @@ namespace gezel::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -165,6 +166,25 @@ TEST(Pull, UpdateAsksTheManagementRoute) {
   EXPECT_EQ(world.run({"pull", "m", "--update"}), kOk);
   EXPECT_EQ(daemon.seen().at(2).target, "/api/llama-cpp/models/m/install");
   EXPECT_EQ(world.run({"pull", "hf:org/repo", "--update"}), kUsage);
+}
+
+// Whatever a worker came to hold, what stands under "reserved by models" adds up to it.
+TEST(Memory, TheRowsAddUpToWhatIsReserved) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(200, R"({"pools":[{"kind":"ram","total":16777216,"budget":12582912,"margin":4194304,
+      "reserved":8388608,"measured":0,"free":1048576}],"reservations":[
+      {"key":"llama-cpp:more:0","weights":3145728,"total":3145728,"charged":5242880,"measured":null},
+      {"key":"llama-cpp:less:0","weights":4194304,"total":4194304,"charged":3145728,"measured":null},
+      {"key":"llama-cpp:same:0","weights":0,"total":0,"charged":0,"measured":null}]})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"memory"}), kOk);
+  EXPECT_THAT(
+      world.out.str(),
+      AllOf(ContainsRegex("llama-cpp:more:0 +5.0 MiB"), ContainsRegex("more than planned +2.0 MiB"),
+            ContainsRegex("llama-cpp:less:0 +3.0 MiB"), ContainsRegex("less than planned +-1.0 MiB")));
 }
 
 // A daemon whose every plan is this one.
