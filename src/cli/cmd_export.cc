@@ -5,6 +5,7 @@
 #include <array>
 #include <ostream>
 
+#include "base/ids.h"
 #include "cli/command.h"
 #include "cli/model_names.h"
 #include "cli/printer.h"
@@ -34,11 +35,17 @@ Error interrupted() {
   return {ErrorKind::cancelled, std::string(kCodeInterrupted), "interrupted", {}};
 }
 
-// The archive under a name of its own first, so that nobody finds half of one.
-Result<> write_archive(models::BundleExport& archive, const fs::path& target, StatusLine& status) {
-  const fs::path partial = target.string() + ".partial";
-  std::error_code ignored;
-  fs::remove(partial, ignored);
+std::unexpected<Error> taken(const fs::path& target) {
+  return fail(
+      ErrorKind::conflict, "file_exists",
+      fmt::format("{} is there already; move it away, or name another file with --output", target.string()),
+      "output");
+}
+
+// The archive under a name of its own first, that nobody else has, so that nobody finds half of one.
+Result<> write_archive(const Environment& env, models::BundleExport& archive, const fs::path& target,
+                       StatusLine& status) {
+  const fs::path partial = fmt::format("{}.{}.partial", target.string(), new_uuid(*env.entropy));
   struct Remove {
     const fs::path& path;
     ~Remove() {
@@ -56,10 +63,9 @@ Result<> write_archive(models::BundleExport& archive, const fs::path& target, St
     status.show(fmt::format("writing … {} of {}", format_bytes(file.size()), format_bytes(total)));
   }
   GEZEL_CHECK(file.sync());
-  std::error_code error;
-  fs::rename(partial, target, error);
-  if (error) return std::unexpected(errno_error(fmt::format("rename {}", partial.string()), error.value()));
-  return {};
+  const auto named = models::rename_new(partial, target);
+  if (!named && named.error().code == "file_exists") return taken(target);
+  return named;
 }
 
 Result<fs::path> export_model(const Environment& env, const Arguments& arguments, StatusLine& status) {
@@ -75,12 +81,7 @@ Result<fs::path> export_model(const Environment& env, const Arguments& arguments
   fs::path target = arguments.text("--output");
   if (target.empty()) target = models::bundle_file_name(model.id);
   target = fs::absolute(target, error).lexically_normal();
-  if (fs::exists(fs::symlink_status(target, error))) {
-    return fail(
-        ErrorKind::conflict, "file_exists",
-        fmt::format("{} is there already; move it away, or name another file with --output", target.string()),
-        "output");
-  }
+  if (fs::exists(fs::symlink_status(target, error))) return taken(target);
   const Bytes size = model.size_bytes;
   GEZEL_CHECK(
       models::check_disk(target.filename().string(), size, 0, models::free_space(target.parent_path())));
@@ -90,7 +91,7 @@ Result<fs::path> export_model(const Environment& env, const Arguments& arguments
                                     go_on);
   if (!archive && Interrupt::raised()) return std::unexpected(interrupted());
   if (!archive) return std::unexpected(std::move(archive).error());
-  GEZEL_CHECK(write_archive(*archive, target, status));
+  GEZEL_CHECK(write_archive(env, *archive, target, status));
   return target;
 }
 

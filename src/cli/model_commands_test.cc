@@ -317,5 +317,19 @@ TEST_F(Rm, ADaemonDoesItAndMayRefuse) {
   EXPECT_EQ(world.run({"rm", "m", "--force"}), kOk);
 }
 
+class Export : public Rm {};
+
+TEST_F(Export, TouchesNoOtherFileAndReplacesNone) {
+  import("copy");
+  const fs::path target = files.path() / "m.gezmodel";
+  const fs::path mine = files.write("m.gezmodel.partial", "mine");
+  EXPECT_EQ(world.run({"export", "m", "-o", target.string()}), kOk) << world.err.str();
+  EXPECT_EQ(read_file(mine).value(), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(files.path()), fs::directory_iterator()), 3)
+      << "the model's own file, the archive and what was there";
+  EXPECT_NE(world.run({"export", "m", "-o", target.string()}), kOk);
+  EXPECT_EQ(read_file(mine).value(), "mine");
+}
+
 }  // namespace
 }  // namespace gezel::cli
