@@ -16,17 +16,23 @@ asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery
     error.error.code = "model_not_loaded";
     co_return std::unexpected(std::move(error));
   }
-  const auto id = cache_questions_.begin();
+  const bool computes = query.op == engine::CacheQuery::Op::warm;
+  const auto id = cache_questions_.begin(computes);
   if (!id)
     co_return std::unexpected(make_error(
-        "engine-busy", fmt::format("{} questions about this model's cache wait already, which is the limit.",
-                                   kMostCacheQuestions)));
+        "engine-busy",
+        computes ? fmt::format(
+                       "{} prompts are computed ahead for this model already, which is the limit. Try again "
+                       "when one is done.",
+                       kMostWarms)
+                 : fmt::format("{} questions about this model's cache wait already, which is the limit.",
+                               kMostCacheQuestions)));
   struct Forget {  // also when the coroutine is destroyed
     CacheQuestions& questions;
     std::uint64_t id;
     ~Forget() { questions.forget(id); }
-  } const forget{cache_questions_, *id};
-  const bool computes = query.op == engine::CacheQuery::Op::warm;
+  };
+  std::optional<Forget> forget(std::in_place, cache_questions_, *id);
   if (query.op == engine::CacheQuery::Op::drop) turns_.forget(query.session);
   auto frame = protocol::encode(to_protocol(*id, std::move(query)));
   if (auto fits = protocol::check_frame_size(frame); !fits)
@@ -36,8 +42,17 @@ asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery
   if (computes) mark_used();
   auto reply = co_await cache_questions_.wait(*id, *parts_.timers,
                                               parts_.clock.now() + (computes ? kWarmTime : kCacheTime));
-  if (computes) mark_used();
+  forget.reset();
+  if (computes) note_computed();
   co_return reply;
+}
+
+// The worker may have nothing to do any more; whoever waited for that goes on.
+void Core::note_computed() {
+  if (state_ != engine::State::ready) return;
+  mark_used();
+  if (parts_.admission) parts_.admission->changed();
+  settle_reload();
 }
 
 void Core::note_answer(const std::string& session, const engine::Usage& usage) {

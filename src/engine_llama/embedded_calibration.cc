@@ -62,8 +62,8 @@ void Core::begin_calibration() {
 
 // Another model that answers would be slowed down, and its work would be measured with this one's.
 std::optional<Millis> Core::quiet_for() const {
-  if (state_ != State::ready || !desk_.empty() || reload_ != Reload::none || gives_way_ ||
-      manners_.yielding || manners_.pressured)
+  if (state_ != State::ready || busy() || reload_ != Reload::none || gives_way_ || manners_.yielding ||
+      manners_.pressured)
     return std::nullopt;
   if (parts_.admission) {
     if (parts_.admission->holds() || parts_.admission->waiting() > 0) return std::nullopt;

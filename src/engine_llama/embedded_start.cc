@@ -207,13 +207,14 @@ engine::Holder Core::holder() {
   return {
       .key = ledger_key(),
       .name = model_id_,
-      .busy = with([](Core& core) {
-        return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
+      .busy = with([](Core& core) { return core.works() || (!core.gives_way_ && core.desk_.waiting() > 0); }),
+      .lane = with([](Core& core) {
+        const auto lane = core.desk_.lane();
+        return lane || core.cache_questions_.computing() == 0 ? lane : prompt::Lane::background;
       }),
-      .lane = with([](Core& core) { return core.desk_.lane(); }),
       .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
       .idle_ms = with([](Core& core) {
-        return core.desk_.empty()
+        return !core.busy()
                    ? std::int64_t{core.idle_.idle_for(core.parts_.clock.now(), core.parts_.clock.wall_now())
                                       .count()}
                    : std::int64_t{0};
