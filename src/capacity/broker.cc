@@ -24,6 +24,20 @@ std::string ledger_key(std::string_view engine, std::string_view model, int repl
   return fmt::format("{}:{}:{}", engine, model, replica);
 }
 
+namespace {
+
+constexpr std::string_view kLent = "borrowed:";
+
+}  // namespace
+
+std::string lent_key(std::string_view engine_key) {
+  return fmt::format("{}{}", kLent, engine_key);
+}
+
+std::string_view owner_of(std::string_view key) {
+  return key.starts_with(kLent) ? key.substr(kLent.size()) : key;
+}
+
 Bytes shortfall(const BrokerView& view, Bytes others, Bytes bytes) {
   if (!view.enforced) return 0;
   const Bytes would_commit = plus(others, bytes);
@@ -53,7 +67,7 @@ BrokerView Broker::view() const {
 Bytes Broker::committed_other(std::string_view key) const {
   Bytes sum = 0;
   for (const auto& [other, entry] : ledger_) {
-    if (other != key) sum = plus(sum, entry.charged());
+    if (other != key && owner_of(other) != key) sum = plus(sum, entry.charged());
   }
   return sum;
 }
@@ -61,7 +75,7 @@ Bytes Broker::committed_other(std::string_view key) const {
 Bytes Broker::committed_by_other_models(std::string_view engine, std::string_view model) const {
   Bytes sum = 0;
   for (const auto& [other, entry] : ledger_) {
-    const auto parsed = parse_ledger_key(other);
+    const auto parsed = parse_ledger_key(owner_of(other));
     if (!parsed || parsed->engine != engine || parsed->model != model) sum = plus(sum, entry.charged());
   }
   return sum;

@@ -26,6 +26,12 @@ struct LedgerKey {
 std::optional<LedgerKey> parse_ledger_key(std::string_view key);
 std::string ledger_key(std::string_view engine, std::string_view model, int replica);
 
+// Memory that an engine has for a while beside its own stands under a name of its own in the ledger, and
+// counts as its engine's wherever that is left out.
+std::string lent_key(std::string_view engine_key);
+// The engine whose memory a key is: the key itself, unless it is a lent_key().
+std::string_view owner_of(std::string_view key);
+
 // An explicit budget below this turns enforcement off: everything is granted, and still counted.
 inline constexpr Bytes kLeastEnforcedBudget = kGiB;
 

@@ -184,5 +184,18 @@ TEST(Denial, TextsForPeopleHaveNoRawBytesAndNoVariables) {
   EXPECT_EQ(denials[3].reason, "resident-below-minimum");
 }
 
+TEST(Broker, WhatAnEngineHasForAWhileCountsAsItsOwn) {
+  Broker broker(BrokerSettings{});
+  const std::string key = ledger_key("llama-cpp", "a:b", 0);
+  broker.record(key, 100);
+  broker.record(lent_key(key), 10);
+  broker.record(ledger_key("llama-cpp", "c", 0), 1);
+  EXPECT_EQ(broker.view().committed, 111u);
+  EXPECT_EQ(broker.committed_other(key), 1u);
+  EXPECT_EQ(broker.committed_by_other_models("llama-cpp", "a:b"), 1u);
+  EXPECT_EQ(broker.committed_by_other_models("llama-cpp", "c"), 110u);
+  EXPECT_EQ(broker.committed_other(lent_key(key)), 101u) << "it is asked for beside the engine's own";
+}
+
 }  // namespace
 }  // namespace gezel::capacity

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ids.h"
 #include "cli/daemon_client.h"
 #include "downloads/partial_file.h"
 #include "models/bundle_export.h"
@@ -15,10 +16,10 @@ Error interrupted() {
   return {ErrorKind::cancelled, std::string(kCodeInterrupted), "interrupted", {}};
 }
 
-Result<> write_archive(models::BundleExport& archive, const fs::path& target, StatusLine& status) {
-  const fs::path partial = target.string() + ".partial";
-  std::error_code ignored;
-  fs::remove(partial, ignored);
+// The archive under a name of its own first, that nobody else has, so that nobody finds half of one.
+Result<> write_archive(const Environment& env, models::BundleExport& archive, const fs::path& target,
+                       StatusLine& status) {
+  const fs::path partial = fmt::format("{}.{}.partial", target.string(), new_uuid(*env.entropy));
   struct Remove {
     const fs::path& path;
     ~Remove() {
@@ -36,10 +37,7 @@ Result<> write_archive(models::BundleExport& archive, const fs::path& target, St
     status.show(fmt::format("writing … {} of {}", format_bytes(file.size()), format_bytes(total)));
   }
   GEZEL_CHECK(file.sync());
-  std::error_code error;
-  fs::rename(partial, target, error);
-  if (error) return std::unexpected(errno_error(fmt::format("rename {}", partial.string()), error.value()));
-  return {};
+  return models::rename_new(partial, target);
 }
 
 }  // namespace
@@ -61,7 +59,7 @@ Result<> write_bundle(const Environment& env, models::InstalledModel model, cons
                                     hashing_shown(status));
   if (!archive && Interrupt::raised()) return std::unexpected(interrupted());
   if (!archive) return std::unexpected(std::move(archive).error());
-  return write_archive(*archive, target, status);
+  return write_archive(env, *archive, target, status);
 }
 
 }  // namespace gezel::cli

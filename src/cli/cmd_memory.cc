@@ -81,10 +81,15 @@ int run_memory(Environment& env, const Arguments& arguments) {
     add_row(rows, "  reserved by models", bytes_or_0(pool, "reserved"), total);
     for (const auto& held_value : memory.at("reservations").as_array()) {
       const auto& held = held_value.as_object();
-      add_row(rows, "    " + string_or(held, "key"), bytes_or_0(held, "total"), total);
+      // What counts, so that the rows add up to what is reserved; its parts are those of the plan.
+      const Bytes planned = bytes_or_0(held, "total"), charged = bytes_or_0(held, "charged");
+      add_row(rows, "    " + string_or(held, "key"), charged, total);
       for (const auto* part : {"weights", "repack", "kv", "compute", "cache"})
         if (const Bytes bytes = bytes_or_0(held, part))
           add_row(rows, fmt::format("      {}", part), bytes, total);
+      if (charged > planned) add_row(rows, "      more than planned", charged - planned, total);
+      if (charged < planned)
+        rows.push_back({"      less than planned", "-" + format_bytes(planned - charged), {}});
       if (const Bytes measured = bytes_or_0(held, "measured"))
         add_row(rows, "      measured", measured, total);
     }
@@ -157,9 +162,9 @@ int run_fit(Environment& env, const Arguments& arguments) {
 constexpr Command kMemory{.name = "memory",
                           .summary = "show what models may take of this machine's memory, and what they hold",
                           .description =
-                              "Every loaded or loading model has a reservation; its parts add up to it. "
-                              "`measured` is what the process was "
-                              "seen to hold.",
+                              "Every loaded or loading model has a reservation, and they add up to what is "
+                              "reserved. Its parts are as planned; what came out otherwise has a row of its "
+                              "own. `measured` is what the process was seen to hold.",
                           .examples =
                               "gezel memory  # a bar for every part\n"
                               "gezel memory --json | jq '.pools[0]'  # the figures",

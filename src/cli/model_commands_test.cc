@@ -12,6 +12,7 @@ namespace gezel::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -179,6 +180,25 @@ TEST(Pull, UpdateAsksTheManagementRoute) {
   EXPECT_EQ(world.run({"pull", "hf:org/repo", "--update"}), kUsage);
 }
 
+// Whatever a worker came to hold, what stands under "reserved by models" adds up to it.
+TEST(Memory, TheRowsAddUpToWhatIsReserved) {
+  FakeDaemon daemon([](const SeenRequest& request) -> std::vector<std::string> {
+    if (request.target == "/health") return {json_reply(200, R"({"ok":true})")};
+    return {json_reply(200, R"({"pools":[{"kind":"ram","total":16777216,"budget":12582912,"margin":4194304,
+      "reserved":8388608,"measured":0,"free":1048576}],"reservations":[
+      {"key":"llama-cpp:more:0","weights":3145728,"total":3145728,"charged":5242880,"measured":null},
+      {"key":"llama-cpp:less:0","weights":4194304,"total":4194304,"charged":3145728,"measured":null},
+      {"key":"llama-cpp:same:0","weights":0,"total":0,"charged":0,"measured":null}]})")};
+  });
+  TestWorld world;
+  world.point_to(daemon);
+  EXPECT_EQ(world.run({"memory"}), kOk);
+  EXPECT_THAT(
+      world.out.str(),
+      AllOf(ContainsRegex("llama-cpp:more:0 +5.0 MiB"), ContainsRegex("more than planned +2.0 MiB"),
+            ContainsRegex("llama-cpp:less:0 +3.0 MiB"), ContainsRegex("less than planned +-1.0 MiB")));
+}
+
 // A daemon whose every plan is this one.
 FakeDaemon::Answer planning(std::string plan) {
   return [plan = std::move(plan)](const SeenRequest& request) -> std::vector<std::string> {
@@ -307,6 +327,20 @@ TEST_F(Rm, ADaemonDoesItAndMayRefuse) {
   EXPECT_THAT(world.err.str(), HasSubstr("in use"));
   EXPECT_EQ(daemon.seen()[0].method, "DELETE");
   EXPECT_EQ(world.run({"rm", "m", "--force"}), kOk);
+}
+
+class Export : public Rm {};
+
+TEST_F(Export, TouchesNoOtherFileAndReplacesNone) {
+  import("copy");
+  const fs::path target = files.path() / "m.gezmodel";
+  const fs::path mine = files.write("m.gezmodel.partial", "mine");
+  EXPECT_EQ(world.run({"export", "m", "-o", target.string()}), kOk) << world.err.str();
+  EXPECT_EQ(read_file(mine).value(), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(files.path()), fs::directory_iterator()), 3)
+      << "the model's own file, the archive and what was there";
+  EXPECT_NE(world.run({"export", "m", "-o", target.string()}), kOk);
+  EXPECT_EQ(read_file(mine).value(), "mine");
 }
 
 }  // namespace

@@ -108,6 +108,7 @@ void Admission::unload_idle() {
 void Admission::release(const std::string& key) {
   residents_.erase(key);
   if (key == measuring_) measuring_.clear();
+  if (loan_ && key == loan_->key) loan_.reset();
   broker_.release(key);
   changed();
 }
@@ -138,13 +139,13 @@ MachineState Admission::state_on(const Machine& machine, Bytes committed_other, 
   Bytes in_place = 0;  // what the load would come in the place of
   for (const auto& [name, resident] : residents_) {
     if (own(name)) {
-      if (resident.loaded) in_place += charged(name);
+      if (resident.loaded) in_place += charged(name) + lent_to(name);
       continue;
     }
     promised += resident.untouched;
     // An extra worker is easier to do without than a model.
     state.residents.push_back({.key = name,
-                               .bytes = charged(name),
+                               .bytes = charged(name) + lent_to(name),  // ends with it
                                .hits_last_minute = is_extra(name) ? -1 : resident.holder.hits_last_minute(),
                                .last_used_ms = -resident.holder.idle_ms(),
                                .busy = !resident.loaded || resident.holder.busy(),
@@ -170,6 +171,10 @@ std::vector<Admission::Reservation> Admission::reservations() const {
                    entry == broker_.ledger().end() ? 0 : entry->second.measured_peak});
   }
   if (!measuring_.empty()) out.push_back({measuring_, {.compute = kMeasuringBytes}, charged(measuring_), 0});
+  if (loan_) {
+    const Bytes lent = charged(loan_->key);
+    out.push_back({.key = loan_->key, .bytes = {.compute = lent}, .charged = lent, .lent = true});
+  }
   return out;
 }
 
@@ -183,10 +188,31 @@ boost::asio::awaitable<std::unique_ptr<Seat>> Admission::enter_to_measure(std::s
   co_return std::make_unique<Seat>(weak_from_this(), measuring_);
 }
 
-std::unique_ptr<Seat> Admission::borrow(const std::string& key, Bytes bytes) {
-  const std::string name = "borrowed:" + key;
-  if (broker_.ledger().contains(name) || !broker_.reserve(name, bytes, key)) return nullptr;
+std::unique_ptr<Seat> Admission::borrow(const std::string& key, Bytes bytes,
+                                        std::function<void()> give_back) {
+  const auto name = capacity::lent_key(key);
+  if (loan_ || !queue_.empty() || !broker_.reserve(name, bytes, key)) return nullptr;
+  loan_ = {.owner = key, .key = name, .give_back = std::move(give_back)};
   return std::make_unique<Seat>(weak_from_this(), name);
+}
+
+Bytes Admission::lent_to(const std::string& key) const {
+  return loan_ && loan_->owner == key ? charged(loan_->key) : 0;
+}
+
+// Asks for it once. True: it is about to come back.
+bool Admission::waits_for_loan() {
+  if (!loan_) return false;
+  if (!loan_->asked_back_at) {
+    loan_->asked_back_at = parts_.clock.now();
+    const auto give_back = loan_->give_back;  // the loan itself may be gone when this returns
+    give_back();
+  }
+  if (!loan_) return false;
+  const auto give_up_at = *loan_->asked_back_at + kLeastResidency;
+  if (parts_.clock.now() >= give_up_at) return false;
+  wake_at(give_up_at);
+  return true;
 }
 
 Bytes Admission::charged(const std::string& key) const {
@@ -278,6 +304,16 @@ Admission::Turn Admission::try_front(Entry& entry, std::optional<MemoryPlan>& pl
   broker_.set_pools(machine.pools, machine.total_ram);
   auto state = state_on(machine, request.holder.key);
   plan = request.plan(state);
+  const bool lacks = plan->decision != Decision::fits || !plan->evicts.empty();
+  // Measuring comes last: nobody is stopped, cut short or refused for what it holds.
+  if (lacks && loan_) {
+    if (waits_for_loan()) {
+      reason = "waiting for a model's measurement to end";
+      return Turn::wait;
+    }
+    state = state_on(parts_.machine(), request.holder.key);
+    plan = request.plan(state);
+  }
   if (plan->decision == Decision::smaller && load_in_flux()) {
     // What loads now counts twice for a moment: as promised and as no longer free.
     reason = "waiting for another load";

@@ -137,9 +137,11 @@ class Admission : public std::enable_shared_from_this<Admission> {
   // it is never denied, because no load can be planned without it. Null: the caller was cancelled.
   boost::asio::awaitable<std::unique_ptr<Seat>> enter_to_measure(std::string key);
 
-  // Memory that a loaded engine needs for a while beside its own, counted while the seat lives. Null: the
-  // ledger does not grant it. At most one per key.
-  std::unique_ptr<Seat> borrow(const std::string& key, Bytes bytes);
+  // Memory for measuring the speed of a loaded engine, beside its own, counted while the seat lives. Null:
+  // the ledger does not grant it, a load waits, or another engine has some: two that measured at once would
+  // measure each other. `give_back` is called when a load needs room: the seat is to go as soon as the memory
+  // is free, and the load waits for that as long as an engine keeps its room.
+  std::unique_ptr<Seat> borrow(const std::string& key, Bytes bytes, std::function<void()> give_back);
 
   // Something happened that may let the first in the queue go on: an engine became idle, a request left, a
   // load is no longer wanted.
@@ -148,12 +150,14 @@ class Admission : public std::enable_shared_from_this<Admission> {
   void hold(std::string reason);
   bool holds() const { return !held_.empty(); }
 
-  // What every seat was granted, by key; of one that measures "dry-run:<key>".
+  // What every seat was granted, by key; of one that measures "dry-run:<key>", of one that was lent
+  // "borrowed:<key>".
   struct Reservation {
     std::string key;
     capacity::PlanBytes bytes;
     Bytes charged = 0;   // what counts: what the worker said that it allocated, or more if more was observed
     Bytes measured = 0;  // the most that was observed; 0: not yet
+    bool lent = false;   // beside the engine's own, for a while
   };
   std::vector<Reservation> reservations() const;
   Machine machine() const { return parts_.machine(); }
@@ -187,7 +191,16 @@ class Admission : public std::enable_shared_from_this<Admission> {
   };
   enum class Turn { granted, wait, denied };
 
+  // Memory that was lent to measure; at most one engine has some.
+  struct Loan {
+    std::string owner, key;
+    std::function<void()> give_back;
+    std::optional<MonotonicTime> asked_back_at = {};
+  };
+
   void release(const std::string& key);
+  bool waits_for_loan();
+  Bytes lent_to(const std::string& key) const;
   Bytes charged(const std::string& key) const;
   bool load_in_flux() const;
   // Where the entry stands: so many go before it.
@@ -215,6 +228,7 @@ class Admission : public std::enable_shared_from_this<Admission> {
   std::map<std::string, Resident> residents_;
   std::list<Entry> queue_;
   std::string measuring_;  // what the worker that measures holds its memory as; "" = none does
+  std::optional<Loan> loan_;
   std::uint64_t last_number_ = 0;
   std::uint64_t first_ = 0;  // number of the entry that was the first at the last look
   std::string held_;

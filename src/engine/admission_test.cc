@@ -869,5 +869,107 @@ TEST(SerializeLoads, OnMacosUnlessSwitchedOffElsewhereOnlyWhenSwitchedOn) {
   EXPECT_TRUE(serialize_loads(false, "on"));
 }
 
+// Memory that an idle engine borrowed to measure itself, where loads want it.
+class Loans : public AdmissionTest {
+ protected:
+  void borrow(const Paper& paper, Bytes bytes) {
+    loan = admission->borrow(capacity::ledger_key("llama-cpp", paper.name, 0), bytes, [this] {
+      ++asked_back;
+      if (gives_back_at_once) loan.reset();
+    });
+    ASSERT_TRUE(loan);
+  }
+  std::unique_ptr<Seat> loan;
+  int asked_back = 0;
+  bool gives_back_at_once = false;
+};
+
+TEST_F(Loans, AreShownAndAddUp) {
+  Paper a{"a", 4 * kGiB};
+  load(a);
+  borrow(a, kGiB);
+  Bytes sum = 0;
+  for (const auto& held : admission->reservations()) sum += held.charged;
+  EXPECT_EQ(sum, admission->broker().view().committed);
+  EXPECT_EQ(admission->reservations().back().key, "borrowed:llama-cpp:a:0");
+  loan.reset();
+  EXPECT_EQ(admission->reservations().size(), 1u);
+}
+
+TEST_F(Loans, OnlyOneEngineMeasuresAtATime) {
+  Paper a{"a", kGiB}, b{"b", kGiB};
+  load(a);
+  load(b);
+  borrow(a, kGiB);
+  EXPECT_FALSE(admission->borrow("llama-cpp:b:0", kGiB, [] {}));
+  loan.reset();
+  EXPECT_TRUE(admission->borrow("llama-cpp:b:0", kGiB, [] {}));
+}
+
+TEST_F(Loans, NoneIsMadeWhileALoadWaits) {
+  Paper a{"a", 9 * kGiB}, b{"b", 9 * kGiB};
+  load(a);
+  a.busy = true;
+  ask(b);
+  ASSERT_FALSE(b.outcome);
+  EXPECT_FALSE(admission->borrow("llama-cpp:a:0", kGiB / 2, [] {}));
+}
+
+TEST_F(Loans, ALoadThatFitsLeavesThem) {
+  Paper a{"a", kGiB}, b{"b", kGiB};
+  load(a);
+  borrow(a, kGiB);
+  load(b);
+  EXPECT_EQ(asked_back, 0);
+}
+
+TEST_F(Loans, ComeBackBeforeAnybodyIsStoppedOrRefused) {
+  for (const bool busy : {false, true}) {
+    for (const bool at_once : {false, true}) {
+      Paper a{"a", 4 * kGiB}, b{"b", 6 * kGiB};
+      load(a);
+      a.busy = busy;
+      gives_back_at_once = at_once;
+      asked_back = 0;
+      borrow(a, kGiB);
+      ask(b);
+      EXPECT_EQ(asked_back, 1);
+      if (!at_once) {
+        ASSERT_FALSE(b.outcome);
+        EXPECT_THAT(b.notices, ElementsAre("waiting for a model's measurement to end"));
+        loan.reset();
+        run();
+      }
+      EXPECT_TRUE(b.seat);
+      EXPECT_EQ(a.unloads, 0);
+    }
+  }
+}
+
+TEST_F(Loans, OneThatDoesNotComeBackEndsWithItsEngine) {
+  Paper a{"a", 4 * kGiB}, b{"b", 9 * kGiB};
+  load(a);
+  borrow(a, kGiB);
+  ask(b);
+  EXPECT_EQ(a.unloads, 0);
+  pass(kLeastResidency);
+  EXPECT_EQ(a.unloads, 1) << "what it holds and what it borrowed make room together";
+  EXPECT_EQ(asked_back, 1);
+  loan.reset();
+  a.seat.reset();
+  run();
+  EXPECT_TRUE(b.seat);
+}
+
+TEST_F(Loans, AreTheOwnersInItsOwnPlans) {
+  Paper a{"a", 4 * kGiB}, b{"b", kGiB};
+  load(a);
+  load(b);
+  borrow(a, kGiB);
+  EXPECT_EQ(admission->state_for("llama-cpp:a:0").committed_other, kGiB);
+  EXPECT_EQ(admission->state_without_model("llama-cpp:a:0").committed_other, kGiB);
+  EXPECT_EQ(admission->state_without_model("llama-cpp:b:0").committed_other, 5 * kGiB);
+}
+
 }  // namespace
 }  // namespace gezel::engine

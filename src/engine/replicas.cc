@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "engine/replica_caches.h"
 #include "engine/router.h"
 #include "engine/stop_together.h"
 
@@ -47,6 +48,26 @@ class Group : public std::enable_shared_from_this<Group> {
         if (worker.engine->status().state == wanted) return *worker.engine;
     }
     return *workers_.front().engine;
+  }
+
+  // Those that are loaded; without one the first, which says so.
+  std::vector<CacheKeeper> keepers() const {
+    std::vector<CacheKeeper> out;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      if (workers_[i].engine->status().state == State::ready)
+        out.push_back({static_cast<int>(i), workers_[i].engine});
+    }
+    if (out.empty()) out.push_back({0, workers_.front().engine});
+    return out;
+  }
+  // Who is asked about a node, or about a prompt: where that conversation is at home.
+  CacheKeeper keeper_for(const CacheQuery& query) {
+    auto loaded = keepers();
+    auto wanted = query.node != 0 ? std::optional(replica_of_node(query.node)) : std::nullopt;
+    if (!wanted && query.request) wanted = router_.home(query.request->session_key, parts_.clock.now());
+    const auto found =
+        std::ranges::find_if(loaded, [&](const CacheKeeper& keeper) { return keeper.replica == wanted; });
+    return found != loaded.end() ? *found : loaded.front();
   }
 
   Status status() {
@@ -148,7 +169,30 @@ class Replicas final : public Engine {
   }
   asio::awaitable<std::optional<std::string>> worker_stats() override {
     const auto group = group_;
-    co_return co_await group->foremost().worker_stats();
+    // Every worker's, because cache_use() adds up what each said last; the first one's is told.
+    std::optional<std::string> first;
+    for (const auto& keeper : group->keepers()) {
+      auto stats = co_await keeper.engine->worker_stats();
+      if (!first) first = std::move(stats);
+    }
+    co_return first;
+  }
+  std::string calibration() const override { return group_->foremost().calibration(); }
+  bool calibrate() override {
+    bool any = false;
+    for (const auto& engine : group_->engines()) any = engine->calibrate() || any;
+    return any;
+  }
+  std::optional<CacheUse> cache_use() const override { return cache_use_of(group_->keepers()); }
+  asio::awaitable<EngineResult<CacheReply>> cache(CacheQuery query) override {
+    using Op = CacheQuery::Op;
+    const auto group = group_;
+    // A prompt is computed where the request that it is for will go.
+    if (query.op == Op::warm && query.request) (void)group->route(query.request->session_key);
+    const bool of_one =
+        query.node != 0 || query.op == Op::inspect || query.op == Op::explain || query.op == Op::warm;
+    if (of_one) co_return co_await ask_one(group->keeper_for(query), std::move(query));
+    co_return co_await ask_all(group->keepers(), std::move(query));
   }
   void set_manners(Manners manners) override {
     for (const auto& engine : group_->engines()) engine->set_manners(manners);

@@ -18,6 +18,12 @@ void Router::remember(const std::string& session, int replica, MonotonicTime now
   sessions_[session] = {replica, now};
 }
 
+std::optional<int> Router::home(const std::string& session, MonotonicTime now) {
+  forget(now);
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? std::nullopt : std::optional(found->second.replica);
+}
+
 int Router::sessions(int replica, MonotonicTime now) {
   forget(now);
   return static_cast<int>(

@@ -36,6 +36,8 @@ class Router {
   // a worker.
   Route bind(const std::string& session, std::span<const Replica> replicas, MonotonicTime now);
 
+  // Where a conversation is; nothing for one that is not known, or over.
+  std::optional<int> home(const std::string& session, MonotonicTime now);
   // Conversations of a worker that are not over.
   int sessions(int replica, MonotonicTime now);
 

@@ -27,10 +27,18 @@ EngineError refusal(const protocol::CacheReply& reply) {
 
 }  // namespace
 
-std::optional<std::uint64_t> CacheQuestions::begin() {
-  if (waiting_.size() >= kMostCacheQuestions) return std::nullopt;
-  waiting_.emplace(++last_id_, std::make_shared<Question>(loop_));
+std::optional<std::uint64_t> CacheQuestions::begin(bool computes) {
+  const std::size_t alike = computes ? computing() : waiting_.size() - computing();
+  if (alike >= (computes ? kMostWarms : kMostCacheQuestions)) return std::nullopt;
+  const auto question = std::make_shared<Question>(loop_);
+  question->computes = computes;
+  waiting_.emplace(++last_id_, question);
   return last_id_;
+}
+
+std::size_t CacheQuestions::computing() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(waiting_, [](const auto& entry) { return entry.second->computes; }));
 }
 
 boost::asio::awaitable<EngineResult<engine::CacheReply>> CacheQuestions::wait(std::uint64_t id,

@@ -18,6 +18,7 @@
 namespace gezel::engine_llama {
 
 inline constexpr std::size_t kMostCacheQuestions = 64;  // of one worker at a time
+inline constexpr std::size_t kMostWarms = 8;            // prompts that are computed for later, besides
 inline constexpr Millis kCacheTime{120'000};            // for an answer; a disk may be slow
 inline constexpr Millis kTrimTime{10'000};              // for memory that another model waits for
 inline constexpr Millis kWarmTime{28'800'000};          // for one that computes a prompt: a whole turn
@@ -29,11 +30,15 @@ class CacheQuestions {
   struct Question {
     explicit Question(const boost::asio::any_io_executor& loop) : changed(loop) {}
     std::optional<protocol::CacheReply> reply;
+    bool computes = false;
     bool over = false;  // nothing more will come
     engine::Wakeup changed;
   };
-  // A question with a number of its own; nothing when too many wait already. It counts until forgotten.
-  std::optional<std::uint64_t> begin();
+  // A question with a number of its own; nothing when too many of its kind wait already: those that compute a
+  // prompt take long, and the others must not wait for them. It counts until forgotten.
+  std::optional<std::uint64_t> begin(bool computes);
+  // Prompts that the worker computes, or has in its queue.
+  std::size_t computing() const;
   // Waits for the reply, the end of the worker or the timer.
   boost::asio::awaitable<engine::EngineResult<engine::CacheReply>> wait(std::uint64_t id,
                                                                         engine::Timers& timers,

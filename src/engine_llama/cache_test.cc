@@ -141,6 +141,36 @@ TEST_F(Cache, QuestionsAreBounded) {
   EXPECT_EQ((*one_more)->error().error.code, "engine-busy");
 }
 
+TEST_F(Cache, PromptsThatAreComputedHoldUpNoQuestions) {
+  make_ready(1);
+  std::vector<Answer> warms;
+  for (std::size_t i = 0; i < kMostWarms; ++i) warms.push_back(ask_cache(query(Op::warm)));
+  const auto one_more = ask_cache(query(Op::warm));
+  ASSERT_TRUE(*one_more);
+  EXPECT_EQ((*one_more)->error().error.code, "engine-busy");
+  std::vector<Answer> answers;
+  for (std::size_t i = 0; i < kMostCacheQuestions; ++i) answers.push_back(ask_cache(query(Op::drop)));
+  EXPECT_EQ(questions().size(), kMostWarms + kMostCacheQuestions);
+}
+
+TEST_F(Cache, APromptThatIsComputedIsWork) {
+  options.idle_timeout = Millis(60'000);
+  make_ready(1);
+  const auto listing = ask_cache(query(Op::list));
+  EXPECT_FALSE(engine->busy()) << "looking is none";
+  const auto warm = ask_cache(query(Op::warm));
+  EXPECT_TRUE(engine->busy());
+  advance_alive(Millis(180'000));
+  EXPECT_EQ(engine->status().state, engine::State::ready) << "it is not unloaded for being idle";
+  EXPECT_EQ(engine->status().idle_ms, 0);
+  ASSERT_FALSE(*warm);
+  reply({.id = questions().back().id, .tokens = 5});
+  ASSERT_TRUE(*warm && **warm);
+  EXPECT_FALSE(engine->busy());
+  advance_alive(Millis(61'000));
+  EXPECT_NE(engine->status().state, engine::State::ready);
+}
+
 TEST_F(Cache, AnswersOfRequestsSayWhereTheirTokensCameFrom) {
   make_ready(1);
   auto client = ask();

@@ -91,9 +91,12 @@ std::optional<CalibrationRecord> read_record(const std::string& text) {
   const auto* key = object_at(object, "key");
   const auto* candidates = array_at(object, "candidates");
   if (key == nullptr || candidates == nullptr || candidates->size() > kMostCandidates) return std::nullopt;
-  out.key = {string_or(*key, "model"), string_or(*key, "engine"), string_or(*key, "cpu"),
+  out.key = {string_or(*key, "model"),
+             string_or(*key, "engine"),
+             string_or(*key, "cpu"),
              static_cast<int>(std::clamp<std::int64_t>(int_or(*key, "cores", 0), 0, 1 << 20)),
-             string_or(*key, "backend")};
+             string_or(*key, "backend"),
+             static_cast<int>(std::clamp<std::int64_t>(int_or(*key, "workers", 1), 1, 1 << 20))};
   for (const auto& each : *candidates) {
     auto candidate = read_candidate(each);
     if (!candidate) return std::nullopt;
@@ -112,7 +115,10 @@ std::optional<CalibrationRecord> read_record(const std::string& text) {
 }  // namespace
 
 std::string CalibrationKey::id() const {
-  return sha256_hex(fmt::format("{}\n{}\n{}\n{}\n{}", model, engine, cpu, cores, backend)).substr(0, 24);
+  auto text = fmt::format("{}\n{}\n{}\n{}\n{}", model, engine, cpu, cores, backend);
+  if (workers > 1)
+    text += fmt::format("\n{}", workers);  // records of a model's only worker stay as they were
+  return sha256_hex(text).substr(0, 24);
 }
 
 std::optional<CalibrationRecord> CalibrationStore::find(const CalibrationKey& key) const {
@@ -148,7 +154,8 @@ Result<> CalibrationStore::keep(const CalibrationRecord& record) const {
         {"engine", record.key.engine},
         {"cpu", record.key.cpu},
         {"cores", record.key.cores},
-        {"backend", record.key.backend}}},
+        {"backend", record.key.backend},
+        {"workers", record.key.workers}}},
       {"complete", record.complete},
       {"clean", record.clean},
       {"mix", {{"depth", record.mix.depth}, {"prompt", record.mix.prompt}, {"decoded", record.mix.decoded}}},

@@ -19,8 +19,9 @@ struct CalibrationKey {
   std::string model;       // fingerprint of its files
   std::string engine;      // of the engine's program
   std::string cpu;         // the processor's name
-  int cores = 0;           // that this process may use: affinity and quota
+  int cores = 0;           // that a worker may use: of affinity and quota its share
   std::string backend;     // "cpu"
+  int workers = 1;         // of the model, which share the memory's bandwidth too
   std::string id() const;  // the file's name without extension
 };
 

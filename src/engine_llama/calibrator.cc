@@ -47,6 +47,7 @@ void Calibrator::ended() {
   update_mix();
   if (unsaved_) keep(record_.complete);
   seat_.reset();
+  returning_.reset();
   context_open_ = false;
   campaign_.reset();
   asked_.reset();
@@ -109,6 +110,7 @@ bool Calibrator::may_measure() const {
 
 bool Calibrator::begin_campaign() {
   if (campaign_) return true;
+  if (returning_) return false;
   for (Bytes bytes = kMostCalibrationBytes; bytes >= kLeastCalibrationBytes; bytes /= 2) {
     auto seat = hooks_.borrow(bytes);
     if (!seat) continue;
@@ -154,7 +156,12 @@ void Calibrator::ask() {
 
 Result<> Calibrator::on_measured(std::string_view body) {
   GEZEL_TRY(const auto measured, protocol::parse_measured(body));
-  if (measured.outcome == "released" || state_ == State::off) return {};
+  if (measured.outcome == "released") {
+    returning_.reset();
+    if (urgent_ && state_ == State::waiting) look();
+    return {};
+  }
+  if (state_ == State::off) return {};
   if (!asked_ || measured.id != asked_id_) {
     return fail(ErrorKind::corrupt, "protocol_error", "a measurement was told that was not asked for", "id");
   }
@@ -233,7 +240,14 @@ std::optional<costmodel::Setting> Calibrator::better() const {
   return setting && *setting != loaded_->setting ? setting : std::nullopt;
 }
 
-// The memory goes back; what was measured stays, and the next question makes a context anew.
+void Calibrator::give_back() {
+  if (state_ == State::off || !context_open_) return;
+  keep(false);
+  release();
+}
+
+// The memory goes back when the worker has freed it: a load that counted on it before would find none. What
+// was measured stays, and the next question makes a context anew.
 void Calibrator::release() {
   if (campaign_) record_.candidates = campaign_->candidates();
   campaign_.reset();
@@ -242,6 +256,7 @@ void Calibrator::release() {
     order.id = ++last_id_;
     order.release = true;
     hooks_.send(protocol::encode(order));
+    returning_ = std::move(seat_);
   }
   seat_.reset();
 }

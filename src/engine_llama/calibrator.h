@@ -71,7 +71,10 @@ class Calibrator {
   // far.
   json::object status() const;
   // Memory for measuring is in use.
-  bool holds_memory() const { return context_open_; }
+  bool holds_memory() const { return context_open_ || returning_; }
+  // A load needs that memory: it goes back as soon as the worker has freed it. Measuring goes on when it can
+  // be had again.
+  void give_back();
 
  private:
   enum class State { off, waiting, asking, applying, done };
@@ -95,6 +98,7 @@ class Calibrator {
   std::optional<costmodel::Campaign> campaign_;
   std::optional<costmodel::Question> asked_;
   std::unique_ptr<engine::Seat> seat_;
+  std::optional<std::unique_ptr<engine::Seat>> returning_;  // until the worker has freed its memory
   std::uint64_t last_id_ = 0, asked_id_ = 0;
   bool urgent_ = false;        // gezel tune
   bool unsaved_ = false;       // something was measured since the last keep()

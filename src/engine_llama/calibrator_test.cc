@@ -184,6 +184,53 @@ TEST_F(Calibrating, MemoryForMeasuringIsGivenBackWhileRequestsGoOn) {
   EXPECT_EQ(released, 1);
 }
 
+TEST_F(Calibrating, MemoryForMeasuringComesBackForALoadOnceTheWorkerHasFreedIt) {
+  admission = std::make_shared<engine::Admission>(engine::Admission::Parts{
+      .loop = io.get_executor(), .clock = clock, .timers = timers, .machine = [] {
+        engine::Admission::Machine machine;
+        machine.pools.budget_bytes = machine.pools.ram_share_bytes = machine.pools.fast_bytes = kGiB;
+        machine.total_ram = machine.free_ram = 4 * kGiB;
+        return machine;
+      }});
+  make_ready();
+  advance(kQuietTime + kLookEvery);
+  ASSERT_EQ(admission->reservations().size(), 1U);
+  engine::Holder holder{.key = "llama-cpp:other:0",
+                        .name = "other",
+                        .busy = [] { return false; },
+                        .lane = [] { return prompt::Lane::interactive; },
+                        .hits_last_minute = [] { return 0; },
+                        .idle_ms = [] { return std::int64_t{0}; },
+                        .give_way = [](bool) {},
+                        .unload = [] {}};
+  const auto plan = [](const capacity::MachineState& state) {
+    capacity::MemoryPlan out;
+    out.bytes.weights = kGiB;
+    if (capacity::shortfall(state.broker, state.committed_other, kGiB) == 0)
+      out.decision = capacity::Decision::fits;
+    else
+      out.denial = capacity::deny_generically();
+    return out;
+  };
+  std::optional<engine::EngineResult<engine::Admission::Admitted>> admitted;
+  const auto enter = [&]() -> asio::awaitable<void> {
+    admitted = co_await admission->enter({.holder = holder,
+                                          .plan = plan,
+                                          .wanted = [] { return true; },
+                                          .notice = [](const engine::Waiting&) {}});
+  };
+  asio::co_spawn(io, enter(), asio::detached);
+  settle();
+  EXPECT_FALSE(admitted) << "the worker holds the memory still";
+  outcome = "interrupted";
+  answer();
+  EXPECT_EQ(released, 1);
+  settle();
+  ASSERT_TRUE(admitted && *admitted);
+  pass(Millis(5'000));
+  EXPECT_EQ(admission->reservations().size(), 1U) << "nothing is measured while the other loads";
+}
+
 // Spec 35, case 7.
 TEST_F(Calibrating, WhatTheUserSetStays) {
   options.flash_attention = calibration.flash_attention = false;
@@ -345,11 +392,21 @@ TEST(CalibrationRecords, WhateverChangesIsAnotherKey) {
        {+[](CalibrationKey& key) { key.model = "file-2"; },
         +[](CalibrationKey& key) { key.engine = "engine-2"; },
         +[](CalibrationKey& key) { key.cpu = "Another"; }, +[](CalibrationKey& key) { key.cores = 1; },
-        +[](CalibrationKey& key) { key.backend = "cuda"; }}) {
+        +[](CalibrationKey& key) { key.backend = "cuda"; }, +[](CalibrationKey& key) { key.workers = 2; }}) {
     auto key = sample_record().key;
     change(key);
     EXPECT_FALSE(store.find(key));
   }
+}
+
+TEST(CalibrationRecords, OfOneOfSeveralWorkersComeBack) {
+  const TestFolder home;
+  auto record = sample_record();
+  record.key.workers = 2;
+  ASSERT_TRUE(CalibrationStore(home.path()).keep(record));
+  const auto found = CalibrationStore(home.path()).find(record.key);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->key.workers, 2);
 }
 
 // Spec 35, case 6.

@@ -31,13 +31,18 @@ asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery
     error.error.code = "model_not_loaded";
     co_return std::unexpected(std::move(error));
   }
-  const auto id = cache_questions_.begin();
+  const bool computes = query.op == engine::CacheQuery::Op::warm;
+  const auto id = cache_questions_.begin(computes);
   if (!id)
     co_return std::unexpected(make_error(
-        "engine-busy", fmt::format("{} questions about this model's cache wait already, which is the limit.",
-                                   kMostCacheQuestions)));
-  const Forget forget{cache_questions_, *id};
-  const bool computes = query.op == engine::CacheQuery::Op::warm;
+        "engine-busy",
+        computes ? fmt::format(
+                       "{} prompts are computed ahead for this model already, which is the limit. Try again "
+                       "when one is done.",
+                       kMostWarms)
+                 : fmt::format("{} questions about this model's cache wait already, which is the limit.",
+                               kMostCacheQuestions)));
+  std::optional<Forget> forget(std::in_place, cache_questions_, *id);
   if (query.request && !options_.prompt_cache.per_tenant) query.request->tenant.clear();
   if (query.op == engine::CacheQuery::Op::drop) turns_.forget(query.session);
   auto frame = protocol::encode(to_protocol(*id, std::move(query)));
@@ -48,8 +53,17 @@ asio::awaitable<EngineResult<engine::CacheReply>> Core::cache(engine::CacheQuery
   if (computes) mark_used();
   auto reply = co_await cache_questions_.wait(*id, *parts_.timers,
                                               parts_.clock.now() + (computes ? kWarmTime : kCacheTime));
-  if (computes) mark_used();
+  forget.reset();
+  if (computes) note_computed();
   co_return reply;
+}
+
+// The worker may have nothing to do any more; whoever waited for that goes on.
+void Core::note_computed() {
+  if (state_ != engine::State::ready) return;
+  mark_used();
+  if (parts_.admission) parts_.admission->changed();
+  settle_reload();
 }
 
 // --- memory that another model needs
@@ -69,7 +83,7 @@ asio::awaitable<void> Core::ask_to_trim() {
   const auto generation = generation_;
   const Bytes before = load_.cache.host_bytes;
   Bytes keeps = before;
-  if (const auto id = cache_questions_.begin(); id && launch_) {
+  if (const auto id = cache_questions_.begin(false); id && launch_) {
     const Forget forget{cache_questions_, *id};
     protocol::CacheQuery order;
     order.id = *id;

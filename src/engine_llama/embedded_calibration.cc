@@ -62,8 +62,8 @@ void Core::begin_calibration() {
 
 // Another model that answers would be slowed down, and its work would be measured with this one's.
 std::optional<Millis> Core::quiet_for() const {
-  if (state_ != State::ready || !desk_.empty() || reload_ != Reload::none || gives_way_ ||
-      manners_.yielding || manners_.pressured)
+  if (state_ != State::ready || busy() || reload_ != Reload::none || gives_way_ || manners_.yielding ||
+      manners_.pressured)
     return std::nullopt;
   if (parts_.admission) {
     if (parts_.admission->holds() || parts_.admission->waiting() > 0) return std::nullopt;
@@ -78,7 +78,9 @@ std::optional<std::unique_ptr<engine::Seat>> Core::borrow(Bytes bytes) {
   if (!parts_.admission) return std::unique_ptr<engine::Seat>();
   // Loads come first: at most half of what is free now.
   if (parts_.admission->machine().free_ram / 2 < bytes) return std::nullopt;
-  auto seat = parts_.admission->borrow(ledger_key(), bytes);
+  auto seat = parts_.admission->borrow(ledger_key(), bytes, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->calibrator_.give_back();
+  });
   if (!seat) return std::nullopt;
   return seat;
 }

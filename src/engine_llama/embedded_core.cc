@@ -119,7 +119,7 @@ engine::Status Core::status() const {
   out.slots = granted_.slots;
   out.slots_busy = std::min(desk_.in_slots(), granted_.slots);
   out.context = granted_.context_per_slot;
-  if (desk_.empty()) {
+  if (!busy()) {
     out.idle_ms = idle_.idle_for(now, wall).count();
     out.unload_at = idle_.unload_at();
   }
@@ -201,7 +201,7 @@ int Core::hits_last_minute() const {
 
 void Core::on_idle_deadline() {
   if (state_ != State::ready) return idle_timer_->cancel();
-  switch (idle_.on_deadline(parts_.clock.now(), parts_.clock.wall_now(), desk_.admitted() > 0)) {
+  switch (idle_.on_deadline(parts_.clock.now(), parts_.clock.wall_now(), works())) {
     case engine::IdlePolicy::Action::stop:
       log_info("unloading an idle model", {{"model", model_id_}});
       return stop_launch(StopReason::idle);

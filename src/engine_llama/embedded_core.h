@@ -72,7 +72,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options);
 
   engine::Status status() const;
-  bool busy() const { return !desk_.empty(); }
+  bool busy() const { return !desk_.empty() || cache_questions_.computing() > 0; }
   asio::awaitable<engine::EngineResult<>> ensure_ready();
   engine::EngineResult<std::shared_ptr<Run>> submit(prompt::GenerateRequest request);
   RequestDesk& desk() { return desk_; }
@@ -164,6 +164,9 @@ class Core : public std::enable_shared_from_this<Core> {
   Result<> on_ready(const protocol::Frame& frame);
   Result<> on_worker_failed(const protocol::Frame& frame);
   void note_draft();
+  // The worker has work: requests, or prompts that are computed for later.
+  bool works() const { return desk_.admitted() > 0 || cache_questions_.computing() > 0; }
+  void note_computed();                                                      // embedded_cache.cc
   void note_answer(const std::string& session, const engine::Usage& usage);  // embedded_cache.cc
   void ask_for_stats();
   void observe_memory();

@@ -14,6 +14,7 @@
 #include "engine_llama/dry_run.h"
 #include "engine_llama/embedded_core.h"
 #include "engine_llama/launch_tuning.h"
+#include "engine_llama/prompt_cache_folder.h"
 #include "kvcache/store.h"
 
 namespace gezel::engine_llama {
@@ -49,10 +50,6 @@ constexpr int kPlanPasses = 4;
 using capacity::kCellPadding;
 using capacity::Tokens;
 
-fs::path cache_root(const fs::path& home) {
-  return home / "engines" / "embedded" / "kv";
-}
-
 std::string content_key(const ModelFacts& facts) {
   const auto identity =
       fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
@@ -65,7 +62,7 @@ fs::path cache_folder(const fs::path& home, const ModelFacts& facts, const std::
                       int replica) {
   auto identity = content_key(facts) + ":" + kv_type;
   if (replica > 0) identity += fmt::format(":{}", replica);
-  return cache_root(home) / sha256_hex(identity).substr(0, 24);
+  return prompt_cache_root(home) / sha256_hex(identity).substr(0, 24);
 }
 
 }  // namespace
@@ -171,7 +168,7 @@ asio::awaitable<void> Core::run_start(std::shared_ptr<Start> start) {
     if (start->result) co_return;
     if (!plan) co_return settle(std::unexpected(plan.error()));
     // More threads than processors would only wait for each other.
-    if (!options_.threads) plan->threads = std::max(1, plan->threads / options_.replicas);
+    if (!options_.threads) plan->threads = share_of_cores(plan->threads, options_.replicas);
     // The seat is another start's when this one was given up while it waited.
     auto admitted = co_await admit(start, *facts, *plan);
     if (start->result) co_return;
@@ -210,13 +207,14 @@ engine::Holder Core::holder() {
   return {
       .key = ledger_key(),
       .name = model_id_,
-      .busy = with([](Core& core) {
-        return core.desk_.admitted() > 0 || (!core.gives_way_ && core.desk_.waiting() > 0);
+      .busy = with([](Core& core) { return core.works() || (!core.gives_way_ && core.desk_.waiting() > 0); }),
+      .lane = with([](Core& core) {
+        const auto lane = core.desk_.lane();
+        return lane || core.cache_questions_.computing() == 0 ? lane : prompt::Lane::background;
       }),
-      .lane = with([](Core& core) { return core.desk_.lane(); }),
       .hits_last_minute = with([](Core& core) { return core.hits_last_minute(); }),
       .idle_ms = with([](Core& core) {
-        return core.desk_.empty()
+        return !core.busy()
                    ? std::int64_t{core.idle_.idle_for(core.parts_.clock.now(), core.parts_.clock.wall_now())
                                       .count()}
                    : std::int64_t{0};
@@ -532,7 +530,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
 void Core::prune_prompt_cache() {
   asio::co_spawn(
       parts_.loop,
-      [pool = parts_.pool, root = cache_root(options_.home),
+      [pool = parts_.pool, root = prompt_cache_root(options_.home),
        budget = load_.cache.disk_bytes]() -> asio::awaitable<void> {
         const auto report =
             co_await on_pool(pool, [root, budget] { return kvcache::prune_records(root, budget); });

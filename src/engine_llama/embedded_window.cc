@@ -75,7 +75,7 @@ void Core::settle_reload() {
     grow_to_ = 0;
     return drop_reload();
   }
-  if (desk_.admitted() > 0) return;
+  if (works()) return;
   if (!may_reload()) {
     const bool files = reload_ == Reload::files;
     if (files && !reload_holds_) return;  // asked again when its minute is over

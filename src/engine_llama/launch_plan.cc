@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/ids.h"
 #include "base/log.h"
@@ -25,16 +27,24 @@ CalibrationFacts calibration_facts(const EmbeddedOptions& options, const models:
   const auto stamp = stamp_file(model.weights);
   if (!options.calibration || !stamp) return out;
   out.key = {sha256_hex(fmt::format("{}:{}", model.weights.string(), engine::fingerprint_stamp(*stamp))),
-             engine::fingerprint_file(options.engine_program), cpu.model, cpu.available,
-             std::string(engine::backend_name(options.backend))};
+             engine::fingerprint_file(options.engine_program),
+             cpu.model,
+             share_of_cores(cpu.available, options.replicas),
+             std::string(engine::backend_name(options.backend)),
+             options.replicas};
   out.record = CalibrationStore(options.home).find(out.key);
-  out.physical_cores = system::physical_cores();
+  const int physical = system::physical_cores();
+  out.physical_cores = physical > 0 ? share_of_cores(physical, options.replicas) : 0;
   out.flash_attention = options.flash_attention;
   out.threads = options.threads;
   return out;
 }
 
 }  // namespace
+
+int share_of_cores(int cores, int workers) {
+  return std::max(1, cores / std::max(1, workers));
+}
 
 capacity::LaunchSettings launch_settings(const EmbeddedOptions& options) {
   capacity::LaunchSettings out;

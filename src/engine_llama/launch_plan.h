@@ -47,6 +47,10 @@ struct LaunchPlan {
   DraftPlan draft;
 };
 
+// Of so many processors what one of a model's workers computes with: more threads would only wait for each
+// other.
+int share_of_cores(int cores, int workers);
+
 // What is asked of every model of this engine, whether it is here or not.
 capacity::LaunchSettings launch_settings(const EmbeddedOptions& options);
 

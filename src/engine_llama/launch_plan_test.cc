@@ -61,6 +61,22 @@ TEST(LaunchPlan, WishesOfTheUserAreKept) {
   EXPECT_EQ(plan->threads, 3);
 }
 
+// Measured with all processors, a worker would be loaded with all of them.
+TEST(LaunchPlan, CalibrationOfOneOfSeveralWorkersIsForItsShareOfTheProcessors) {
+  EmbeddedOptions options;
+  options.calibration = true;
+  const auto model = installed(test_model("SmolLM2-135M-Instruct.Q4_1.gguf"));
+  const auto alone = make_planner(options, all_well)(model);
+  ASSERT_TRUE(alone) << alone.error().error.message;
+  options.replicas = 2;
+  const auto shared = make_planner(options, all_well)(model);
+  ASSERT_TRUE(shared) << shared.error().error.message;
+  EXPECT_EQ(shared->calibration.key.cores, std::max(1, alone->calibration.key.cores / 2));
+  EXPECT_LE(shared->calibration.physical_cores, std::max(1, alone->calibration.physical_cores / 2));
+  EXPECT_EQ(shared->calibration.key.workers, 2);
+  EXPECT_NE(shared->calibration.key.id(), alone->calibration.key.id());
+}
+
 TEST(LaunchPlan, WithoutWishesItFollowsTheFileAndTheMachine) {
   const auto plan = make_planner({}, all_well)(installed(test_model("gemma-3-270m-q4_k_m.gguf")));
   ASSERT_TRUE(plan) << plan.error().error.message;

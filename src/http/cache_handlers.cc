@@ -125,7 +125,10 @@ asio::awaitable<void> evict_session(Call& call) {
         "sessionId"));
     co_return;
   }
-  co_await call.services.inference.evict_session(key);
+  if (const auto forgotten = co_await call.services.inference.evict_session(key); !forgotten) {
+    co_await call.fail(forgotten.error());
+    co_return;
+  }
   co_await call.reply(200, to_json(json::object{{"ok", true}, {"sessionId", body->name}}));
 }
 
@@ -135,7 +138,10 @@ asio::awaitable<void> clear_cache(Call& call) {
     co_await call.fail(body.error());
     co_return;
   }
-  co_await call.services.inference.clear_cache(body->name);
+  if (const auto cleared = co_await call.services.inference.clear_cache(body->name); !cleared) {
+    co_await call.fail(cleared.error());
+    co_return;
+  }
   co_await call.reply(200, to_json(json::object{{"ok", true}, {"provider", body->name}}));
 }
 

@@ -86,6 +86,12 @@ TEST_F(CacheHandlers, OfAllModelsAreShownAndForgotten) {
   EXPECT_EQ(change("clear", "{}").status, 400);
 }
 
+TEST_F(CacheHandlers, WhatIsNotForgottenIsNoSuccess) {
+  inference.cache_refusal = api::not_found("engine_busy", "not now", "");
+  EXPECT_EQ(change("evict", R"({"sessionId":"s"})").status, 404);
+  EXPECT_EQ(change("clear", R"({"provider":"llama-cpp"})").status, 404);
+}
+
 TEST_F(CacheHandlers, ErrorsAreFlat) {
   inference.cache_refusal = api::not_found("model_not_loaded", "not loaded", "model");
   EXPECT_EQ(send(get("/api/cache?model=m", "client")).body,

@@ -289,13 +289,15 @@ class FakeService final : public service::InferenceService {
   asio::awaitable<json::value> cache_stats() override {
     co_return json::object{{"providers", json::array()}};
   }
-  asio::awaitable<void> evict_session(std::string key) override {
+  asio::awaitable<api::ApiResult<void>> evict_session(std::string key) override {
     forgotten.push_back(std::move(key));
-    co_return;
+    if (cache_refusal) co_return std::unexpected(*cache_refusal);
+    co_return api::ApiResult<void>();
   }
-  asio::awaitable<void> clear_cache(std::string provider) override {
+  asio::awaitable<api::ApiResult<void>> clear_cache(std::string provider) override {
     forgotten.push_back(std::move(provider));
-    co_return;
+    if (cache_refusal) co_return std::unexpected(*cache_refusal);
+    co_return api::ApiResult<void>();
   }
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
     co_return json::value{{"path", path}, {"version", version}};

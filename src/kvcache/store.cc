@@ -107,6 +107,11 @@ Result<RecordHeader> read_header(const OpenRecord& record) {
 
 }  // namespace
 
+Result<RecordHeader> read_record_header(const fs::path& path) {
+  GEZEL_TRY(const OpenRecord record, open_record(path));
+  return read_header(record);
+}
+
 Store::Store(StoreOptions options, const Clock& clock)
     : options_(std::move(options)),
       clock_(clock),

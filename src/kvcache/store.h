@@ -119,4 +119,13 @@ struct PruneReport {
 };
 PruneReport prune_records(const fs::path& root, Bytes budget);
 
+// The daemon's part of forgetting a session, in every folder below `root`, also of models that are not
+// loaded: removes the records that nobody else has a tag on, but no pinned ones. A worker that still knows
+// one of them finds it gone, which is a miss. Returns how many. Error `io_error`: one could not be removed;
+// the others are.
+Result<std::uint64_t> forget_session_records(const fs::path& root, std::uint64_t session);
+
+// The header of the record at `path`, which is no link. Errors: `record-invalid`, `io_error`.
+Result<RecordHeader> read_record_header(const fs::path& path);
+
 }  // namespace gezel::kvcache

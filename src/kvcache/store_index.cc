@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 
 #include "kvcache/store.h"
@@ -110,16 +111,17 @@ bool same_file(const struct stat& a, const struct stat& b) {
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-}  // namespace
-
-PruneReport prune_records(const fs::path& root, Bytes budget) {
-  PruneReport report;
+// Every record below `root`, and the folders that they lie in, inner ones first.
+struct Records {
   std::vector<Listed> files;
   std::vector<fs::path> folders;
-  if (!is_folder(root)) return report;
+};
+Records list_records(const fs::path& root) {
+  Records found;
+  if (!is_folder(root)) return found;
   for (const fs::path& fingerprint : hex_folders(root, 24)) {
     for (const fs::path& folder : hex_folders(fingerprint, 2)) {
-      folders.push_back(folder);
+      found.folders.push_back(folder);
       std::error_code error;
       for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
         const std::string name = it->path().filename().string();
@@ -127,12 +129,20 @@ PruneReport prune_records(const fs::path& root, Bytes budget) {
         if (name.size() != 36 || !name.ends_with(".gkv") || !is_hex(name.substr(0, 32), 32) ||
             ::lstat(file.path.c_str(), &file.info) != 0 || !S_ISREG(file.info.st_mode))
           continue;
-        report.before += static_cast<Bytes>(file.info.st_size);
-        files.push_back(std::move(file));
+        found.files.push_back(std::move(file));
       }
     }
-    folders.push_back(fingerprint);
+    found.folders.push_back(fingerprint);
   }
+  return found;
+}
+
+}  // namespace
+
+PruneReport prune_records(const fs::path& root, Bytes budget) {
+  PruneReport report;
+  auto [files, folders] = list_records(root);
+  for (const Listed& file : files) report.before += static_cast<Bytes>(file.info.st_size);
   report.after = report.before;
   if (budget == 0) return report;
   std::sort(files.begin(), files.end(), [](const Listed& a, const Listed& b) {
@@ -153,6 +163,22 @@ PruneReport prune_records(const fs::path& root, Bytes budget) {
     for (const fs::path& folder : folders) ::rmdir(folder.c_str());  // fails unless empty, as wanted
   }
   return report;
+}
+
+Result<std::uint64_t> forget_session_records(const fs::path& root, std::uint64_t session) {
+  std::uint64_t removed = 0;
+  std::optional<Error> stays;
+  for (const Listed& file : list_records(root).files) {
+    const auto header = read_record_header(file.path);
+    if (!header || header->shared || header->pinned || header->tags != std::vector{session}) continue;
+    if (::unlink(file.path.c_str()) == 0) {
+      ++removed;
+    } else if (errno != ENOENT) {
+      stays = errno_error("remove " + file.path.string(), errno);
+    }
+  }
+  if (stays) return std::unexpected(std::move(*stays));
+  return removed;
 }
 
 }  // namespace gezel::kvcache

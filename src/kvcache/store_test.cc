@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/test_folder.h"
+#include "base/test_unprivileged.h"
 #include "kvcache/test_record.h"
 
 namespace gezel::kvcache {
@@ -358,6 +359,56 @@ TEST_F(StoreTest, PruningTakesTheEndOfAPromptBeforeItsHead) {
   EXPECT_EQ(prune_records(folder_.path() / "kv", head.bytes() + 1).removed, 1U);
   EXPECT_TRUE(fs::exists(files.file_of(head.header.own)));
   EXPECT_FALSE(fs::exists(files.file_of(own_)));
+}
+
+TEST_F(StoreTest, ForgettingASessionRemovesWhatOnlyItHasInEveryFolder) {
+  constexpr std::uint64_t kSession = 5;
+  std::vector<fs::path> gone, stay;
+  int number = 0;
+  for (const int fingerprint : {1, 2}) {
+    Store files = store(fingerprint);
+    const auto write = [&](std::vector<std::uint64_t> tags, bool shared, bool pinned) {
+      auto header = header_of(counted(40 + ++number), 0);
+      header.fingerprint = digest(fingerprint);
+      header.tags = std::move(tags);
+      header.shared = shared;
+      header.pinned = pinned;
+      const std::vector<Piece> rows{{test_part(counted(40 + number), 0), 0, header.end}};
+      const auto record = encode_record(header, test_layout(), rows, nullptr);
+      EXPECT_TRUE(record && files.write(*record));
+      return files.file_of(header.own);
+    };
+    gone.push_back(write({kSession}, false, false));
+    stay.push_back(write({kSession, 6}, false, false));
+    stay.push_back(write({6}, false, false));
+    stay.push_back(write({}, false, false));
+    stay.push_back(write({kSession}, true, false));
+    stay.push_back(write({kSession}, false, true));
+  }
+  const auto removed = forget_session_records(folder_.path() / "kv", kSession);
+  ASSERT_TRUE(removed) << removed.error().message;
+  EXPECT_EQ(*removed, 2U);
+  for (const auto& path : gone) EXPECT_FALSE(fs::exists(path)) << path;
+  for (const auto& path : stay) EXPECT_TRUE(fs::exists(path)) << path;
+}
+
+TEST_F(StoreTest, ForgettingASessionSaysWhenSomethingStays) {
+  auto header = header_of(path_, 50);
+  Store files = store();
+  ASSERT_TRUE(files.write(encoded(path_, 50)));
+  const fs::path folder = files.file_of(header.own).parent_path();
+  EXPECT_EQ(forget_session_records(folder_.path() / "kv", 11).value_or(9), 0U) << "two have it";
+  EXPECT_EQ(forget_session_records(folder_.path() / "nothing", 11).value_or(9), 0U);
+  header.tags = {11};
+  const std::vector<Piece> rows{{test_part(path_, 50), 0, header.end - header.start}};
+  const auto record = encode_record(header, test_layout(), rows, nullptr);
+  ASSERT_TRUE(record && files.write(*record));
+  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
+  {
+    const Unprivileged user(folder_.path());
+    EXPECT_FALSE(forget_session_records(folder_.path() / "kv", 11));
+  }
+  fs::permissions(folder, fs::perms::owner_all);
 }
 
 class PruneTest : public testing::Test {

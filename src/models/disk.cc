@@ -79,6 +79,23 @@ Result<> sync_folder(const fs::path& folder) {
   return {};
 }
 
+Result<> rename_new(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) {
+    fs::remove(from, error);
+    return {};
+  }
+  // A memory stick has no hard links.
+  if (error != std::errc::file_exists && !fs::exists(fs::symlink_status(to, error))) {
+    fs::rename(from, to, error);
+    if (!error) return {};
+    return std::unexpected(
+        errno_error(fmt::format("rename {} to {}", from.string(), to.string()), error.value()));
+  }
+  return fail(ErrorKind::conflict, "file_exists", fmt::format("{} is there already", to.string()));
+}
+
 std::optional<Bytes> free_space(const fs::path& path) {
   std::error_code error;
   fs::path existing = path;

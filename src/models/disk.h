@@ -23,6 +23,10 @@ Result<std::string> copy_and_hash(const fs::path& source, const fs::path& target
 // Makes renames and new entries inside `folder` survive a power failure.
 Result<> sync_folder(const fs::path& folder);
 
+// Gives the file `from` the name `to`, which must not be taken: nothing is ever replaced, also where somebody
+// takes the name meanwhile, unless the file system has no hard links. Errors: `file_exists`, `io_error`.
+Result<> rename_new(const fs::path& from, const fs::path& to);
+
 // Space for an unprivileged user on the file system of the nearest existing ancestor; nothing when it cannot
 // be measured.
 std::optional<Bytes> free_space(const fs::path& path);

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "gguf/split.h"
 #include "models/disk.h"
@@ -301,7 +302,9 @@ class Importer {
   // link.
   Result<> check_space() {
     if (mode_ != Mode::copy && mode_ != Mode::move) return {};
-    if (mode_ == Mode::move && same_file_system(sources_.front(), store_.home_)) return {};
+    if (mode_ == Mode::move && same_file_system(sources_.front(), store_.home_) &&
+        std::ranges::all_of(sources_, [&](const auto& source) { return may_link(source); }))
+      return {};
     hold_.emplace(store_.disk_holds_, total_);
     const auto available = store_.free_space_(store_.root_);
     const Bytes required = required_bytes(total_ + hold_->others());
@@ -354,18 +357,38 @@ class Importer {
       };
       GEZEL_TRY(std::string digest, place(sources_[i], target, progress));
       GEZEL_TRY(const FileStamp stamp, stamp_file(target));
-      if (stamp.size != source_stamps_[i].size) {
-        return fail(ErrorKind::conflict, "model_changing",
-                    fmt::format("{} changed while it was imported; try again when it is complete",
-                                sources_[i].string()),
-                    "path");
-      }
       draft.files.push_back(target);
       draft.stamps.push_back(stamp);
       draft.sha256.push_back(std::move(digest));
       before += stamp.size;
     }
+    return check_unchanged();
+  }
+
+  bool is_unchanged(std::size_t source) const {
+    const auto now = stamp_file(sources_[source]);
+    return now && *now == source_stamps_[source];
+  }
+
+  // A download that reserved its space first has its size from the beginning: only the time of its last write
+  // tells that bytes were still coming in. Another file of that name is another inode.
+  Result<> check_unchanged() const {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      if (is_unchanged(i)) continue;
+      return fail(ErrorKind::conflict, "model_changing",
+                  fmt::format("{} changed while it was imported; try again when it is complete",
+                              sources_[i].string()),
+                  "path");
+    }
     return {};
+  }
+
+  // The machine's store opens its files to all; one that stays somebody's own keeps its mode, so it is not
+  // linked. A move takes a file's only name away, but not the file behind a symbolic link.
+  bool may_link(const fs::path& source) const {
+    if (!store_.needs_opening(source)) return true;
+    std::error_code error;
+    return mode_ == Mode::move && !fs::is_symlink(source, error) && fs::hard_link_count(source, error) == 1;
   }
 
   // Puts one file into the staging folder and returns its digest.
@@ -374,9 +397,20 @@ class Importer {
     if (mode_ == Mode::copy) return copy_and_hash(source, target, progress);
     // A move is a link first, so that a crash at any moment leaves the file in one place at least.
     std::error_code error;
-    fs::create_hard_link(fs::canonical(source, error), target, error);
-    if (!error) return sha256_file(target, progress);
+    if (may_link(source)) {
+      fs::create_hard_link(fs::canonical(source, error), target, error);
+      if (!error) return sha256_file(target, progress);
+    }
     if (mode_ == Mode::move) return copy_and_hash(source, target, progress);
+    if (!error) {
+      return fail(
+          ErrorKind::invalid, "link_failed",
+          fmt::format(
+              "{} is not readable for all users of this machine, as a model in its store must be, and "
+              "a link would change that: use mode copy, or give the file mode 0644 first",
+              source.string()),
+          "mode");
+    }
     return fail(
         ErrorKind::invalid, "link_failed",
         fmt::format("{} cannot be linked into the model store ({}); links need the same file system and the "
@@ -386,9 +420,15 @@ class Importer {
   }
 
   void remove_sources() const {
-    for (const fs::path& source : sources_) {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      // What has that name by now was not imported.
+      if (!is_unchanged(i)) {
+        log_warn("a file that was imported changed since; it is not removed",
+                 {{"model", id_}, {"path", sources_[i].string()}});
+        continue;
+      }
       std::error_code ignored;  // the model is installed; a source that cannot be removed is only left over
-      fs::remove(source, ignored);
+      fs::remove(sources_[i], ignored);
     }
   }
 

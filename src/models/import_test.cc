@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "models/manifest.h"
 #include "models/test_home.h"
@@ -291,6 +293,53 @@ TEST_F(Import, CancelledInMidCopyLeavesNothing) {
   EXPECT_EQ(error_code(model), "cancelled");
   EXPECT_TRUE(store_entries().empty());
   EXPECT_TRUE(import(file, "copy"));
+}
+
+// Every way to import a file's bytes, and every way in which that file may become another meanwhile.
+class ImportOfAChangingFile : public Import {
+ protected:
+  const fs::path file = files.write("a.gguf", tiny_model());
+
+  // As a download does that reserved its space first: neither the size nor the inode tells.
+  void write_in_place() {
+    std::fstream(file, std::ios::in | std::ios::out | std::ios::binary).write("GGUF", 4);
+    fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+  }
+  void replace() {
+    const auto written = fs::last_write_time(file);
+    fs::rename(files.write("other", tiny_model()), file);
+    fs::last_write_time(file, written);
+  }
+  void expect_refused(const std::string& mode, const std::function<void()>& change) {
+    bool changed = false;
+    const auto model = store.import({.path = file.string(), .mode = mode}, [&](Bytes) {
+      if (!std::exchange(changed, true)) change();
+      return true;
+    });
+    EXPECT_EQ(error_code(model), "model_changing") << mode;
+    EXPECT_TRUE(fs::exists(file)) << mode;
+    EXPECT_TRUE(store_entries().empty()) << mode;
+  }
+};
+
+TEST_F(ImportOfAChangingFile, IsRefusedWhereItIsStillWritten) {
+  for (const char* mode : {"link", "copy", "move"}) expect_refused(mode, [&] { write_in_place(); });
+}
+
+TEST_F(ImportOfAChangingFile, IsRefusedWhereAnotherGetsItsName) {
+  for (const char* mode : {"link", "copy", "move"}) expect_refused(mode, [&] { replace(); });
+}
+
+TEST_F(ImportOfAChangingFile, AMoveLeavesWhatGotItsNameAfterwards) {
+  ASSERT_TRUE(import(file, "copy", "m"));
+  write_in_place();
+  // What an import replaces is removed when the new model is published already.
+  store.set_remover([&](const fs::path& folder) {
+    fs::remove_all(folder);
+    replace();
+  });
+  ASSERT_TRUE(import(file, "move", "m"));
+  EXPECT_TRUE(fs::exists(file));
 }
 
 TEST_F(Import, ReportsProgressOverAllFiles) {

@@ -75,6 +75,11 @@ unsigned ModelStore::manifest_mode() const {
   return own_machine_ ? kFileForAll : 0600;
 }
 
+bool ModelStore::needs_opening(const fs::path& file) const {
+  std::error_code ignored;
+  return own_machine_ && fs::status(file, ignored).permissions() != fs::perms(kFileForAll);
+}
+
 bool ModelStore::verify_machine_models(const std::function<bool(Bytes)>& progress) {
   if (!shared_) return false;
   const auto before = shared_->known().size();
@@ -92,6 +97,19 @@ std::vector<std::string> ModelStore::move_in_private_models(const std::function<
     const auto stays = [&](const Error& problem) {
       log_warn("a model stays in the private store", {{"model", model.id}, {"reason", problem.message}});
     };
+    const auto shared = std::ranges::find_if(model.files, [&](const fs::path& file) {
+      std::error_code unknown;
+      return needs_opening(file) && fs::hard_link_count(file, unknown) > 1;
+    });
+    if (shared != model.files.end()) {
+      stays({ErrorKind::denied,
+             "denied",
+             fmt::format("{} has another name outside the store and mode 0644 would hold for that too; "
+                         "import it again with mode copy",
+                         shared->string()),
+             {}});
+      continue;
+    }
     if (!has_every_digest(model)) {
       if (const auto hashed = before.verify(model, progress); !hashed) {
         if (hashed.error().kind == ErrorKind::cancelled) break;

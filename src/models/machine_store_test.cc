@@ -95,6 +95,50 @@ TEST_F(MachineModels, AreReadableForAllWhereTheyArePublished) {
   EXPECT_EQ(fs::status(folder("m").parent_path()).permissions(), fs::perms(0755));
 }
 
+// Every way in which a user's own file could get another mode.
+class MachineModelsOfSomebodysFile : public MachineModels {
+ protected:
+  MachineModelsOfSomebodysFile() { fs::permissions(file, kClosed); }
+  static constexpr auto kClosed = fs::perms::owner_read | fs::perms::owner_write;
+  const fs::path file = files.write("m.gguf", tiny_model());
+  ModelStore store = owner();
+};
+
+TEST_F(MachineModelsOfSomebodysFile, ALinkIsRefused) {
+  const auto refused = store.import({.path = file.string(), .mode = "link", .id = "m"});
+  EXPECT_EQ(error_code(refused), "link_failed");
+  EXPECT_THAT(refused.error().message, HasSubstr("mode copy"));
+  EXPECT_EQ(fs::status(file).permissions(), kClosed);
+  fs::permissions(file, fs::perms(0644));
+  EXPECT_TRUE(store.import({.path = file.string(), .mode = "link", .id = "m"}));
+}
+
+TEST_F(MachineModelsOfSomebodysFile, AMoveOfOneOfItsNamesIsACopy) {
+  const fs::path other = files.path() / "other.gguf";
+  fs::create_hard_link(file, other);
+  ASSERT_TRUE(store.import({.path = file.string(), .mode = "move", .id = "m"}));
+  EXPECT_EQ(fs::status(other).permissions(), kClosed);
+  EXPECT_EQ(fs::status(folder("m") / "m.gguf").permissions(), fs::perms(0644));
+}
+
+TEST_F(MachineModelsOfSomebodysFile, AMoveOfALinkToItIsACopy) {
+  fs::create_symlink(file, files.path() / "named.gguf");
+  ASSERT_TRUE(store.import({.path = (files.path() / "named.gguf").string(), .mode = "move", .id = "m"}));
+  EXPECT_EQ(fs::status(file).permissions(), kClosed);
+}
+
+TEST_F(MachineModelsOfSomebodysFile, AMoveOfItsOnlyNameGivesItAway) {
+  ASSERT_TRUE(store.import({.path = file.string(), .mode = "move", .id = "m"}));
+  EXPECT_FALSE(fs::exists(file));
+  EXPECT_EQ(fs::status(folder("m") / "m.gguf").permissions(), fs::perms(0644));
+}
+
+TEST_F(MachineModelsOfSomebodysFile, AModelOfThePrivateStoreThatIsLinkedStaysThere) {
+  ASSERT_TRUE(MachineModels::store.import({.path = file.string(), .mode = "link", .id = "m"}));
+  EXPECT_THAT(store.move_in_private_models(), IsEmpty());
+  EXPECT_EQ(fs::status(file).permissions(), kClosed);
+}
+
 TEST_F(MachineModels, ThoseOfThePrivateStoreMoveInWithTheirDigests) {
   ASSERT_TRUE(import(files.write("a.gguf", tiny_model()), "copy", "a"));
   ASSERT_TRUE(import(files.write("l.gguf", tiny_model("qwen3")), "link", "l"));

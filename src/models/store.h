@@ -197,7 +197,9 @@ class ModelStore {
   fs::path staging(const InstallSlot& slot) const;
   // Makes the complete staging folder, manifest included, the installed model.
   Result<> publish_install(const InstallSlot& slot, const StepHook& at_step = {});
-  std::optional<Bytes> free_bytes() const { return free_space_(root_); }
+  std::optional<Bytes> free_bytes() const { return free_bytes_at(root_); }
+  // Of another place beside the store.
+  std::optional<Bytes> free_bytes_at(const fs::path& path) const { return free_space_(path); }
   // What installs and copies into this store are still going to write.
   DiskHolds& disk_holds() { return disk_holds_; }
 
@@ -246,6 +248,8 @@ class ModelStore {
   // closed. Where it lies nobody else gets to it.
   void open_before_publish(const fs::path& folder, const std::string& id) const;
   unsigned manifest_mode() const;
+  // Whether a file in this store would get another mode than it has: that of the file under all its names.
+  bool needs_opening(const fs::path& file) const;
   friend class Importer;
   friend class InstallSlot;
 

@@ -184,6 +184,7 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
                             request.in_use_by),
                 "model");
   }
+  std::string left;  // what is still there afterwards
   std::optional<Doomed> doomed;
   {
     const std::lock_guard lock(mutex_);
@@ -191,12 +192,20 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
       return fail(ErrorKind::conflict, "install_in_progress",
                   fmt::format("\"{}\" is being installed; cancel that first", request.id), "model");
     }
-    // The model is gone with the first rename, whatever becomes of its bytes.
+    // The model is gone with the first rename, whatever becomes of its bytes: from there on this only deletes
+    // what it can.
     std::vector<fs::path> aside;
     for (const fs::path& path : {folder, staged}) {
       if (!is_real_folder(path)) continue;
-      GEZEL_TRY(fs::path moved, set_aside(root_, path, request.id, entropy_));
-      aside.push_back(std::move(moved));
+      auto moved = set_aside(root_, path, request.id, entropy_);
+      if (moved) {
+        aside.push_back(std::move(*moved));
+      } else if (aside.empty()) {
+        return std::unexpected(std::move(moved).error());
+      } else {
+        left = fmt::format("a stopped download of it cannot be removed yet ({}); delete it again",
+                           moved.error().message);
+      }
     }
     doomed.emplace(*this, std::move(aside));
   }
@@ -208,15 +217,15 @@ Result<> ModelStore::remove(const RemoveRequest& request) {
       if (!request.wait || !request.wait(kRemoveDelay * attempt)) break;
     }
     if (error) {
-      return fail(
-          ErrorKind::conflict, "model_locked",
-          fmt::format("\"{}\" is deleted, but its files cannot be removed yet ({}): one may still be open; "
-                      "switch to another model, and the next start removes them",
-                      request.id, error.message()),
-          "model");
+      left = fmt::format(
+          "its files cannot be removed yet ({}): one may still be open; switch to another model, "
+          "and the next start removes them",
+          error.message());
     }
   }
-  return {};
+  if (left.empty()) return {};
+  return fail(ErrorKind::conflict, "model_locked", fmt::format("\"{}\" is deleted, but {}", request.id, left),
+              "model");
 }
 
 Result<> ModelStore::record_fingerprint(std::string_view id, const std::string& fingerprint) {

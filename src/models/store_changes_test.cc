@@ -2,6 +2,7 @@
 
 #include <future>
 
+#include "base/test_unprivileged.h"
 #include "models/install_test_support.h"
 #include "models/publish.h"
 
@@ -63,6 +64,21 @@ TEST_F(Removing, AStoppedDownloadCanBeDeleted) {
   ASSERT_EQ(store.inventory().incomplete.size(), 1U);
   ASSERT_TRUE(store.remove({.id = "m"}));
   EXPECT_THAT(store.inventory().incomplete, IsEmpty());
+}
+
+TEST_F(Removing, WhatCannotBeRemovedAfterTheModelIsALockedModel) {
+  ASSERT_TRUE(import(files.write("a.gguf", tiny_model()), "copy", "m"));
+  home.write("engines/llama-cpp/models/.incoming/m/x.gguf.partial", "12345");
+  const fs::path incoming = store.root() / ".incoming";
+  fs::permissions(incoming, fs::perms::owner_read | fs::perms::owner_exec);
+  {
+    const Unprivileged user(home.path());
+    EXPECT_EQ(error_code(store.remove({.id = "m"})), "model_locked");
+  }
+  fs::permissions(incoming, fs::perms::owner_all);
+  EXPECT_FALSE(fs::exists(store.root() / "m"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(store.root()), fs::directory_iterator()), 1)
+      << "all but the download is gone";
 }
 
 TEST_F(Removing, AnUnusableModelCanBeDeleted) {

@@ -149,6 +149,58 @@ TEST_F(ServiceBundles, AModelThatIsThereIsReplacedOnPurpose) {
   EXPECT_EQ(read_file(store.find("notes")->weights).value(), tiny_model("llama", 4096));
 }
 
+// Whatever comes to nothing leaves what was known of an import.
+TEST_F(ServiceBundles, AReviewOutlivesARepeatedScanAndARefusedConfirmation) {
+  install("notes");
+  start();
+  ASSERT_TRUE(upload(RawBundle::of().bytes()));
+  const auto status = [&] {
+    const auto progress = bundles().progress(std::string(kId));
+    return progress ? std::string(progress->at("status").as_string()) : progress.error().code;
+  };
+  EXPECT_EQ(upload(RawBundle::of().bytes()).error().code, "import_exists");
+  EXPECT_EQ(status(), "done");
+  EXPECT_EQ(wait(bundles().confirm(std::string(kId), false)).error().status, 409);
+  EXPECT_EQ(status(), "done");
+}
+
+// An upload beside others who write to the same disk, with and without a length.
+class ServiceBundleSpace : public ServiceBundles {
+ protected:
+  void SetUp() override {
+    install("notes");
+    start();
+    ASSERT_TRUE(chat("notes"));
+    service_store->set_free_space_probe([this](const fs::path&) { return free; });
+  }
+  const std::string archive = RawBundle::of().bytes();
+  Bytes free = 2 * kGiB + archive.size();
+};
+
+TEST_F(ServiceBundleSpace, WhatOthersStillWriteIsNotFree) {
+  for (const std::optional<Bytes> announced :
+       {std::optional<Bytes>(archive.size()), std::optional<Bytes>()}) {
+    {
+      const models::DiskHold install(service_store->disk_holds(), 1);
+      EXPECT_EQ(upload(archive, announced).error().status, 507) << announced.has_value();
+      EXPECT_THAT(waiting(), IsEmpty());
+    }
+    EXPECT_TRUE(upload(archive, announced)) << announced.has_value();
+    EXPECT_TRUE(wait(bundles().discard(std::string(kId))));
+  }
+}
+
+TEST_F(ServiceBundleSpace, OthersSeeWhatAnUploadStillWrites) {
+  Bytes seen = 0;
+  service_store->set_free_space_probe([&](const fs::path&) {
+    seen = models::DiskHold(service_store->disk_holds(), 0).others();
+    return free;
+  });
+  ASSERT_TRUE(upload(archive, archive.size()));
+  EXPECT_EQ(seen, archive.size());
+  EXPECT_EQ(models::DiskHold(service_store->disk_holds(), 0).others(), 0U);
+}
+
 TEST_F(ServiceBundles, CanBeDiscarded) {
   start();
   ASSERT_TRUE(upload(RawBundle::of().bytes()));

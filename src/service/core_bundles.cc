@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "downloads/partial_file.h"
@@ -162,13 +163,13 @@ asio::awaitable<api::ApiResult<BundleScanned>> CoreBundles::scan(BundleScan requ
   }
   const ServiceCore::Busy busy_core(core);
   const auto job = std::make_shared<Job>();
-  jobs_[id] = job;
+  const auto before = std::exchange(jobs_[id], job);
   auto archive = co_await on_pool(core->parts_.pool, [this, id, others = busy()] {
     imports_.remove_stale(others);
     return imports_.begin(id);
   });
   if (!archive) {
-    jobs_.erase(id);
+    put_back(id, before);
     co_return std::unexpected(bundle_error(archive.error()));
   }
   if (request.path.empty()) {
@@ -197,16 +198,23 @@ asio::awaitable<api::ApiResult<BundleScanned>> CoreBundles::scan(BundleScan requ
   co_return BundleScanned{true, **job->result};
 }
 
-// Written in large pieces; a broken upload leaves nothing.
+// Written in large pieces; a broken upload leaves nothing. What was announced is held as a whole, so that
+// installs and copies leave room for it; of what was not, each piece has to fit beside what they still write.
 asio::awaitable<api::ApiResult<bool>> CoreBundles::receive(BundleScan request, std::filesystem::path archive,
                                                            std::shared_ptr<Job> job) {
   const auto core = core_.shared_from_this();
   job->total = request.upload_bytes.value_or(0);
+  const auto hold = std::make_shared<std::optional<models::DiskHold>>();
+  const auto take_room = [core, archive, hold](Bytes bytes) {
+    hold->reset();
+    hold->emplace(core->store_.disk_holds(), bytes);
+    return models::check_disk("the bundle", bytes, (*hold)->others(), core->store_.free_bytes_at(archive));
+  };
   auto opened = co_await on_pool(
       core->parts_.pool,
-      [archive,
+      [archive, take_room,
        bytes = request.upload_bytes.value_or(0)]() -> Result<std::shared_ptr<downloads::PartialFile>> {
-        GEZEL_CHECK(models::check_disk("the bundle", bytes, 0, models::free_space(archive)));
+        GEZEL_CHECK(take_room(bytes));
         GEZEL_TRY(auto file, downloads::PartialFile::open(archive));
         return std::make_shared<downloads::PartialFile>(std::move(file));
       });
@@ -226,9 +234,12 @@ asio::awaitable<api::ApiResult<bool>> CoreBundles::receive(BundleScan request, s
     if (job->done > models::zip::kMaxArchiveBytes)
       co_return std::unexpected(api::request_too_large(models::zip::kMaxArchiveBytes));
     if (pending.size() < kWriteBytes && !last) continue;
-    const auto written =
-        co_await on_pool(core->parts_.pool, [file, text = std::move(pending), last]() -> Result<> {
+    const auto written = co_await on_pool(
+        core->parts_.pool,
+        [file, hold, take_room, total = request.upload_bytes, text = std::move(pending), last]() -> Result<> {
+          if (!total) GEZEL_CHECK(take_room(text.size()));
           GEZEL_CHECK(file->append(text));
+          (*hold)->set(total ? *total - std::min(*total, file->size()) : 0);
           return last ? file->sync() : Result<>();
         });
     pending.clear();
@@ -301,7 +312,7 @@ asio::awaitable<api::ApiResult<json::value>> CoreBundles::confirm(std::string im
   }
   const ServiceCore::Busy busy_core(core);
   const auto job = std::make_shared<Job>();
-  jobs_[import_id] = job;  // nobody else works on it meanwhile
+  const auto before = std::exchange(jobs_[import_id], job);  // nobody else works on it meanwhile
   auto model = co_await on_pool(core->parts_.slow_pool, [this, core, import_id, replace, job] {
     NoObserver observer;
     auto imported = imports_.confirm(import_id, replace, core->store_, observer, job->cancellation);
@@ -309,11 +320,12 @@ asio::awaitable<api::ApiResult<json::value>> CoreBundles::confirm(std::string im
     return imported;
   });
   job->running = false;
-  jobs_.erase(import_id);
   if (!model) {
+    put_back(import_id, before);
     if (core->stopping_) co_return std::unexpected(api::shutting_down());
     co_return std::unexpected(bundle_error(model.error()));
   }
+  jobs_.erase(import_id);
   log_info("a model was imported from a bundle", {{"model", model->id}});
   co_await core->refresh();
   co_await core->forget_model({std::string(kLlamaProvider), model->id});
@@ -342,6 +354,14 @@ std::vector<std::string> CoreBundles::busy() const {
     if (job->running) out.push_back(id);
   }
   return out;
+}
+
+void CoreBundles::put_back(const std::string& id, std::shared_ptr<Job> before) {
+  if (before) {
+    jobs_[id] = std::move(before);
+  } else {
+    jobs_.erase(id);
+  }
 }
 
 void CoreBundles::finish(Job& job, api::ApiResult<json::value> result) {

@@ -51,6 +51,8 @@ class CoreBundles final : public Bundles {
                                                 std::shared_ptr<Job> job);
   asio::awaitable<void> look(std::string import_id, std::filesystem::path path, std::shared_ptr<Job> job);
   std::vector<std::string> busy() const;
+  // Work on an import came to nothing: what was known of it before is what there is.
+  void put_back(const std::string& id, std::shared_ptr<Job> before);
   void finish(Job& job, api::ApiResult<json::value> result);
   void purge();
 

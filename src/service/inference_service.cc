@@ -104,13 +104,13 @@ class Service final : public InferenceService {
     const auto core = core_;
     co_return co_await core->cache_stats();
   }
-  asio::awaitable<void> evict_session(std::string key) override {
+  asio::awaitable<api::ApiResult<void>> evict_session(std::string key) override {
     const auto core = core_;
-    co_await core->evict_session(std::move(key));
+    co_return co_await core->evict_session(std::move(key));
   }
-  asio::awaitable<void> clear_cache(std::string provider) override {
+  asio::awaitable<api::ApiResult<void>> clear_cache(std::string provider) override {
     const auto core = core_;
-    co_await core->clear_cache(std::move(provider));
+    co_return co_await core->clear_cache(std::move(provider));
   }
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version) override {
     const auto core = core_;

@@ -153,10 +153,11 @@ class InferenceService {
   virtual asio::awaitable<api::ApiResult<CacheAnswer>> cache(api::CacheRequest request) = 0;
   // Of all loaded models, spec 40 section 2.8: body of GET /api/cache/stats; forgets a session (by its key);
   // forgets everything of an engine family or of one engine ("llama-cpp:<id>", also with ":0" behind it).
-  // What is not there is forgotten already.
+  // What is not there is forgotten already; a session also on the disk, of models that are not loaded. An
+  // error: something of it may still be kept.
   virtual asio::awaitable<json::value> cache_stats() = 0;
-  virtual asio::awaitable<void> evict_session(std::string key) = 0;
-  virtual asio::awaitable<void> clear_cache(std::string provider) = 0;
+  virtual asio::awaitable<api::ApiResult<void>> evict_session(std::string key) = 0;
+  virtual asio::awaitable<api::ApiResult<void>> clear_cache(std::string provider) = 0;
 
   // Bodies of GET /api/catalog/<kind>, <kind>/<id> (latest or `version`) and <kind>/<id>/versions (spec 60
   // section 3), by `path`, what stands behind /api/catalog/. Errors: `unknown_kind`, `unknown_model`,

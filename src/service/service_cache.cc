@@ -1,14 +1,53 @@
 // Prompts that are kept: looking at them and changing them, per model.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
+
 #include "base/log.h"
 #include "capacity/budget.h"
+#include "engine/on_pool.h"
+#include "engine_llama/prompt_cache_folder.h"
 
 #include "service/service_core.h"
 
 namespace gezel::service {
 
 using Op = engine::CacheQuery::Op;
+
+namespace {
+
+// What there is nothing of is forgotten already.
+bool keeps_nothing(const engine::EngineError& error) {
+  constexpr std::array<std::string_view, 4> kNothing = {"model_not_loaded", "cache-off", "cache-node-unknown",
+                                                        "unsupported-feature"};
+  return std::ranges::find(kNothing, error.error.code) != kNothing.end();
+}
+
+// Node by node from the roots; the first error, after all that can go has gone.
+asio::awaitable<std::optional<engine::EngineError>> drop_all(engine::Engine& engine) {
+  std::optional<engine::EngineError> first;
+  const auto note = [&](const engine::EngineError& error) {
+    if (!first && !keeps_nothing(error)) first = error;
+  };
+  const auto kept = co_await engine.cache({});
+  if (!kept) {
+    note(kept.error());
+    co_return first;
+  }
+  for (const auto& node : kept->nodes) {
+    if (node.parent != 0) continue;  // goes with its root
+    engine::CacheQuery drop;
+    drop.op = Op::drop;
+    drop.node = node.id;
+    const auto dropped = co_await engine.cache(std::move(drop));
+    if (!dropped) note(dropped.error());
+  }
+  co_return first;
+}
+
+}  // namespace
 
 asio::awaitable<api::ApiResult<CacheAnswer>> ServiceCore::cache(api::CacheRequest request) {
   if (stopping_) co_return std::unexpected(api::shutting_down());
@@ -98,9 +137,11 @@ asio::awaitable<json::value> ServiceCore::cache_stats() {
   co_return json::object{{"providers", std::move(providers)}};
 }
 
-// Of every model that is loaded: a session is not tied to one.
-asio::awaitable<void> ServiceCore::evict_session(std::string key) {
+// Of every model: a session is not tied to one. Those that are loaded forget it themselves, and then whatever
+// else is on the disk goes.
+asio::awaitable<api::ApiResult<void>> ServiceCore::evict_session(std::string key) {
   const auto core = shared_from_this();
+  api::ApiResult<void> result;
   for (const auto& listed : engines_.list()) {
     const auto engine = engines_.find(listed.model_id);
     if (!engine || listed.status.state != engine::State::ready) continue;
@@ -108,29 +149,32 @@ asio::awaitable<void> ServiceCore::evict_session(std::string key) {
     drop.op = Op::drop;
     drop.session = key;
     const auto dropped = co_await engine->cache(std::move(drop));
-    if (!dropped)
-      log_warn("a session was not forgotten",
-               {{"model", listed.model_id}, {"code", dropped.error().error.code}});
+    if (dropped || keeps_nothing(dropped.error())) continue;
+    log_warn("a session was not forgotten",
+             {{"model", listed.model_id}, {"code", dropped.error().error.code}});
+    if (result) result = std::unexpected(api::from_engine(dropped.error()));
   }
+  const auto removed = co_await engine::on_pool(
+      parts_.pool, [home = options_.home, key] { return engine_llama::forget_session_on_disk(home, key); });
+  if (!removed) {
+    log_warn("a session was not forgotten", {{"reason", removed.error().message}});
+    if (result) result = std::unexpected(api::from_error(removed.error()));
+  }
+  co_return result;
 }
 
-asio::awaitable<void> ServiceCore::clear_cache(std::string provider) {
+asio::awaitable<api::ApiResult<void>> ServiceCore::clear_cache(std::string provider) {
   const auto core = shared_from_this();
+  api::ApiResult<void> result;
   for (const auto& listed : engines_.list()) {
     const std::string& id = listed.model_id;
     if (provider != kLlamaProvider && provider != id && provider != id + ":0") continue;
     const auto engine = engines_.find(id);
     if (!engine || listed.status.state != engine::State::ready) continue;
-    const auto kept = co_await engine->cache({});
-    if (!kept) continue;
-    for (const auto& node : kept->nodes) {
-      if (node.parent != 0) continue;  // goes with its root
-      engine::CacheQuery drop;
-      drop.op = Op::drop;
-      drop.node = node.id;
-      if (!co_await engine->cache(std::move(drop))) break;
-    }
+    if (const auto error = co_await drop_all(*engine); error && result)
+      result = std::unexpected(api::from_engine(*error));
   }
+  co_return result;
 }
 
 }  // namespace gezel::service

@@ -96,13 +96,40 @@ TEST_F(ServiceCache, ASessionIsForgottenByEveryLoadedModel) {
   start();
   ASSERT_TRUE(chat("a"));
   ASSERT_TRUE(chat("b"));
-  wait(service->evict_session("default:s"));
+  EXPECT_TRUE(wait(service->evict_session("default:s")));
   for (const char* id : {"llama-cpp:a", "llama-cpp:b"}) {
     ASSERT_EQ(engine(id).cache_asked.size(), 1U);
     EXPECT_EQ(engine(id).cache_asked[0].op, Op::drop);
     EXPECT_EQ(engine(id).cache_asked[0].session, "default:s");
   }
   EXPECT_TRUE(engine("llama-cpp:c").cache_asked.empty());
+}
+
+// Whoever deletes a conversation must hear that it is still there.
+TEST_F(ServiceCache, WhatIsNotForgottenIsAnErrorAfterTheOthersForgot) {
+  for (const char* id : {"a", "b"}) install(id);
+  start();
+  ASSERT_TRUE(chat("a"));
+  ASSERT_TRUE(chat("b"));
+  for (const char* code : {"engine-busy", "turn-timeout"}) {
+    for (const char* id : {"llama-cpp:a", "llama-cpp:b"}) engine(id).cache_asked.clear();
+    engine("llama-cpp:a").cache_refuses = engine::make_error(code, "not now");
+    EXPECT_FALSE(wait(service->evict_session("default:s"))) << code;
+    EXPECT_FALSE(wait(service->clear_cache("llama-cpp"))) << code;
+    EXPECT_EQ(engine("llama-cpp:b").cache_asked.size(), 2U) << code;
+  }
+}
+
+TEST_F(ServiceCache, AModelThatKeepsNothingHasForgotten) {
+  install("a");
+  start();
+  ASSERT_TRUE(chat("a"));
+  for (const char* code : {"model_not_loaded", "cache-off", "cache-node-unknown", "unsupported-feature"}) {
+    engine().cache_refuses = engine::make_error("invalid-request", "nothing here");
+    engine().cache_refuses->error.code = code;
+    EXPECT_TRUE(wait(service->evict_session("default:s"))) << code;
+    EXPECT_TRUE(wait(service->clear_cache("llama-cpp"))) << code;
+  }
 }
 
 TEST_F(ServiceCache, ClearingDropsWhatBeginsATreeOfTheEnginesMeant) {
@@ -113,7 +140,7 @@ TEST_F(ServiceCache, ClearingDropsWhatBeginsATreeOfTheEnginesMeant) {
   engine("llama-cpp:a").cached.nodes.resize(3);
   for (std::uint64_t i = 0; i < 3; ++i) engine("llama-cpp:a").cached.nodes[i].id = i + 1;
   engine("llama-cpp:a").cached.nodes[1].parent = 1;
-  wait(service->clear_cache("llama-cpp:a:0"));
+  EXPECT_TRUE(wait(service->clear_cache("llama-cpp:a:0")));
   const auto& asked = engine("llama-cpp:a").cache_asked;
   ASSERT_EQ(asked.size(), 3U);
   EXPECT_EQ(asked[1].node, 1U);

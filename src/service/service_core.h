@@ -55,8 +55,8 @@ class ServiceCore : public std::enable_shared_from_this<ServiceCore> {
   asio::awaitable<api::ApiResult<json::value>> calibrate(std::string model);
   asio::awaitable<api::ApiResult<CacheAnswer>> cache(api::CacheRequest request);
   asio::awaitable<json::value> cache_stats();
-  asio::awaitable<void> evict_session(std::string key);
-  asio::awaitable<void> clear_cache(std::string provider);
+  asio::awaitable<api::ApiResult<void>> evict_session(std::string key);
+  asio::awaitable<api::ApiResult<void>> clear_cache(std::string provider);
   asio::awaitable<api::ApiResult<json::value>> catalog(std::string path, std::string version);
   asio::awaitable<void> stop();
   bool stopping() const { return stopping_; }

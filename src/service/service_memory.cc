@@ -68,7 +68,8 @@ json::value ServiceCore::memory(bool show_programs) {
     entry["measured"] = held.measured > 0 ? json::value(held.measured) : json::value();
     reservations.push_back(std::move(entry));
   }
-  // total = budget + margin; budget = reserved + what more could be reserved.
+  // total = budget + margin, unless somebody named a budget above the memory that there is; budget = reserved
+  // + what more could be reserved; reserved = all that is charged.
   json::object pool{{"kind", capacity::pool_kind_name(machine.pools.kind)},
                     {"total", machine.total_ram},
                     {"budget", rules.budget},
@@ -176,7 +177,7 @@ std::string ServiceCore::plan_conditions(const ModelName& name, Bytes step) cons
       out += fmt::format(" {}:{}:{}:{}", file, stamp.size, stamp.mtime_ns, stamp.inode);
   }
   for (const auto& held : parts_.admission->reservations())
-    out += fmt::format(" {}={}", held.key, held.charged / step);
+    if (!held.lent) out += fmt::format(" {}={}", held.key, held.charged / step);
   return out;
 }
 

@@ -36,6 +36,7 @@ struct FakeState {
   bool calibrates = false;
   int calibrated = 0;
   engine::CacheReply cached;
+  std::optional<engine::EngineError> cache_refuses;
   engine::CacheUse use;
   std::vector<engine::CacheQuery> cache_asked;
   prompt::GenerateRequest last;
@@ -80,6 +81,7 @@ class FakeEngine final : public engine::Engine {
   std::optional<engine::CacheUse> cache_use() const override { return state_->use; }
   asio::awaitable<engine::EngineResult<engine::CacheReply>> cache(engine::CacheQuery query) override {
     state_->cache_asked.push_back(std::move(query));
+    if (state_->cache_refuses) co_return std::unexpected(*state_->cache_refuses);
     co_return state_->cached;
   }
 
@@ -113,7 +115,8 @@ class ServiceTest : public models::testing::StoreTest {
                      .clock = clock,
                      .entropy = entropy,
                      .make_engine = [this](const std::string& id,
-                                           models::ModelStore&) -> std::unique_ptr<engine::Engine> {
+                                           models::ModelStore& its) -> std::unique_ptr<engine::Engine> {
+                       service_store = &its;
                        return std::make_unique<FakeEngine>(engine_of(id));
                      },
                      .admission = admission,
@@ -193,6 +196,7 @@ class ServiceTest : public models::testing::StoreTest {
   std::shared_ptr<InstallParts> installs = std::make_shared<InstallParts>();
   std::map<std::string, std::shared_ptr<FakeState>> engines;
   std::unique_ptr<InferenceService> service;
+  models::ModelStore* service_store = nullptr;  // the service's own, once a model was used
 };
 
 }  // namespace gezel::service::testing
