@@ -99,16 +99,15 @@ class Store {
   std::vector<fs::path> to_index_;
 };
 
-// Makes the headers of an index nodes of the tree, parents first.
+// Makes the headers of an index nodes of the tree, parents first. `heads`: nodes of the tree that they may
+// hang on, by their hash.
 struct AdoptedIndex {
   std::vector<IndexEntry> left;  // that hang on nothing known: to be tried again when more is known
   std::vector<Digest> useless;   // whose hash is not that of their tokens, or that others replace
 };
+using Heads = std::map<Digest, std::vector<Key>>;
 AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntry> entries, MonotonicTime now,
-                         WallTime wall_now);
-// Takes those out of what is left that will never hang on anything, because what was before them is gone:
-// neither the head of a prompt of some other domain nor behind one.
-std::vector<Digest> take_orphans(std::vector<IndexEntry>& left);
+                         WallTime wall_now, Heads heads = {});
 
 // The daemon's part: removes records, the least recently used first, until all fingerprints together are
 // within `budget` (0: no limit). Follows no links, removes nothing that is not a record or has changed since

@@ -12,7 +12,7 @@
 namespace gezel::kvcache {
 
 AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntry> entries, MonotonicTime now,
-                         WallTime wall_now) {
+                         WallTime wall_now, Heads known) {
   // A record hangs on one that ends where it starts, or on one whose node was split there after it had been
   // written. Both start earlier.
   std::sort(entries.begin(), entries.end(), [](const IndexEntry& a, const IndexEntry& b) {
@@ -21,7 +21,7 @@ AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntr
   });
   std::map<std::uint32_t, std::set<Digest>> joints;
   for (const IndexEntry& entry : entries) joints[entry.header.start].insert(entry.header.parent);
-  std::map<Digest, std::vector<Key>> known{{prefix_hash(domain, {}), {}}};
+  known.emplace(prefix_hash(domain, {}), std::vector<Key>{});
   AdoptedIndex out;
   for (IndexEntry& entry : entries) {
     RecordHeader& header = entry.header;
@@ -57,27 +57,6 @@ AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntr
     known.emplace(header.own, std::move(keys));
   }
   return out;
-}
-
-std::vector<Digest> take_orphans(std::vector<IndexEntry>& left) {
-  std::ranges::sort(left, {}, [](const IndexEntry& entry) { return entry.header.start; });
-  std::vector<IndexEntry> kept;
-  std::vector<Digest> orphans;
-  for (IndexEntry& entry : left) {
-    const RecordHeader& header = entry.header;
-    // Inside a record of another domain nothing can be told but where it would be.
-    const bool hangs = header.start == 0 || std::ranges::any_of(kept, [&](const IndexEntry& other) {
-                         return other.header.own == header.parent ||
-                                (other.header.start < header.start && header.start < other.header.end);
-                       });
-    if (hangs) {
-      kept.push_back(std::move(entry));
-    } else {
-      orphans.push_back(header.own);
-    }
-  }
-  left = std::move(kept);
-  return orphans;
 }
 
 namespace {

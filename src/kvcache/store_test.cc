@@ -261,10 +261,9 @@ TEST_F(StoreTest, TheIndexBringsATreeBack) {
   EXPECT_EQ(files.statistics().corrupt, 1U);
   EXPECT_FALSE(fs::exists(files.file_of(digest(201))));
   Tree tree({.mode = Mode::full, .host_budget = kMiB, .disk_budget = kMiB});
-  auto found = adopt_index(tree, kTestDomain, std::move(entries), kNow, clock_.wall_now());
-  ASSERT_EQ(found.left.size(), 1U);
-  EXPECT_EQ(take_orphans(found.left).size(), 1U);
-  EXPECT_TRUE(found.left.empty() && found.useless.empty());
+  const auto found = adopt_index(tree, kTestDomain, std::move(entries), kNow, clock_.wall_now());
+  EXPECT_EQ(found.left.size(), 1U);
+  EXPECT_TRUE(found.useless.empty());
   EXPECT_EQ(tree.match(kTestDomain, path_).matched, 150U);
   EXPECT_EQ(tree.check(), "");
   const NodeId tip = tree.match(kTestDomain, path_).path.back();
@@ -335,18 +334,6 @@ TEST_F(StoreTest, ARecordThatHangsInsideAnotherIsFoundAgain) {
   EXPECT_EQ(tree.match(kTestDomain, trunk).matched, 150U);
   EXPECT_EQ(tree.match(kTestDomain, twig).matched, 130U);
   EXPECT_EQ(tree.check(), "");
-}
-
-TEST_F(StoreTest, OnlyWhatCanStillHangOnSomethingIsKeptForLater) {
-  const auto other = counted(150, 1000), lost = counted(150, 3000);
-  std::vector<IndexEntry> left;
-  for (const RecordHeader& header : {header_of(joined(lost, counted(9)), 150), header_of(lost, 120),
-                                     header_of(other, 40), header_of(head_of(other, 40), 0)})
-    left.push_back({.header = header, .bytes = 10});
-  left[1].header.start = 160;  // behind everything that is left
-  left[0].header.start = 200;
-  EXPECT_EQ(take_orphans(left).size(), 2U);
-  EXPECT_EQ(left.size(), 2U);
 }
 
 TEST_F(StoreTest, PruningTakesTheEndOfAPromptBeforeItsHead) {

@@ -220,6 +220,8 @@ class PrefixCache {
   bool export_checkpoint(int slot);
   void keep_whole_image(int slot, std::span<const std::byte> image);
   void adopt(MonotonicTime now);
+  void adopt(const kvcache::Digest& domain, MonotonicTime now, kvcache::Heads heads);
+  void adopt_behind(kvcache::NodeId id, MonotonicTime now);
   void record_pin(kvcache::NodeId node);
   void touch_records(kvcache::NodeId id);
   void drop_from_index(std::uint64_t session);

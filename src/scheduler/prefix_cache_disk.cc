@@ -30,6 +30,7 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
     if (written->record) {
       tree_.set_disk(written->node, written->record);
       touch_records(written->node);
+      adopt_behind(written->node, now);
       if (tree_.pinned_here(written->node) != writes_pin_) record_pin(written->node);
     } else {
       write_all_ = false;  // the disk refuses: what waits is tried again with the next change
@@ -61,17 +62,28 @@ void PrefixCache::take(RecordIo::Completion completion, MonotonicTime now) {
 
 // Records of tenants that did not ask yet stay outside: nothing is known of their domain but its hash.
 void PrefixCache::adopt(MonotonicTime now) {
-  for (const kvcache::Digest& domain : domains_) {
-    auto found = kvcache::adopt_index(tree_, domain, std::exchange(index_, {}), now, clock_.wall_now());
-    index_ = std::move(found.left);
-    for (const kvcache::Digest& record : found.useless) io_->remove(record);
-  }
-  for (const kvcache::Digest& record : kvcache::take_orphans(index_)) io_->remove(record);
+  for (const kvcache::Digest& domain : domains_) adopt(domain, now, {});
   drop_released();
   note(tree_.relieve(Tier::disk));
 }
 
-// Of an unmet tenant.
+void PrefixCache::adopt(const kvcache::Digest& domain, MonotonicTime now, kvcache::Heads heads) {
+  auto found = kvcache::adopt_index(tree_, domain, std::exchange(index_, {}), now, clock_.wall_now(),
+                                    std::move(heads));
+  index_ = std::move(found.left);
+  for (const kvcache::Digest& record : found.useless) io_->remove(record);
+}
+
+// What was lost before the start and is on disk again may have records behind it.
+void PrefixCache::adopt_behind(NodeId id, MonotonicTime now) {
+  const kvcache::Node* node = tree_.find(id);
+  if (node == nullptr || !node->disk || node->disk->end != node->end) return;
+  const kvcache::Digest head = node->disk->id;
+  if (std::ranges::none_of(index_, [&](const auto& entry) { return entry.header.parent == head; })) return;
+  adopt(node->domain, now, {{head, tree_.path_keys(id)}});
+}
+
+// Of an unmet tenant, or without its head.
 void PrefixCache::drop_from_index(std::uint64_t session) {
   std::erase_if(index_, [&](const kvcache::IndexEntry& entry) {
     const kvcache::RecordHeader& header = entry.header;

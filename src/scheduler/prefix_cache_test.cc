@@ -423,18 +423,35 @@ TEST_F(PrefixCacheTest, ConversationsThatPartInsideARecordAllComeBackAfterAResta
   }
 }
 
-TEST_F(PrefixCacheTest, ARecordWhoseHeadIsGoneGoesToo) {
-  with_disk_ = true;
-  start(1);
-  answer(1, words(600, 1) + words(300, 2), 600);
-  scheduler_->freeze(clock_.now() + Millis(1000));
-  std::erase_if(records_->files, [](const auto& file) { return file.second.record.header.start == 0; });
-  EXPECT_FALSE(records_->files.empty());
-  scheduler_.reset();
-  cache_.reset();
-  records_->found();
-  start(1);
-  scheduler_->poke();
+class LostHeadTest : public PrefixCacheTest {
+ protected:
+  void SetUp() override {
+    with_disk_ = true;
+    start(1);
+    RunSpec run = chat(1, words(600, 1) + words(300, 2), 600);
+    run.session = "mine";
+    scheduler_->submit(std::move(run));
+    run_all();
+    scheduler_->freeze(clock_.now() + Millis(1000));
+    std::erase_if(records_->files, [](const auto& file) { return file.second.record.header.start == 0; });
+    ASSERT_EQ(records_->files.size(), 1u);
+    scheduler_.reset();
+    cache_.reset();
+    records_->found();
+    start(1);
+    scheduler_->poke();
+  }
+};
+
+// Spec 40 section 11.10.3.
+TEST_F(LostHeadTest, WhatIsBehindItIsFoundWhenItIsThereAgain) {
+  answer(2, words(600, 1) + words(40, 5), 600);
+  answer(3, words(600, 1) + words(300, 2) + words(20, 3), 600);
+  EXPECT_EQ(cached(3), 900);
+}
+
+TEST_F(LostHeadTest, WhatIsBehindItGoesWithItsSession) {
+  scheduler_->drop_session("mine");
   EXPECT_TRUE(records_->files.empty());
 }
 
