@@ -3,7 +3,7 @@
 The service is asked for its plan (GET /v1/memory/plan), which a dry run of a worker stands behind. Then it loads the model
 and answers prompts that fill the window: of every slot, or of one where the windows together are larger than --most-tokens.
 `held` is the anonymous and shared memory of the worker afterwards, `file` what the kernel may take back. Memory for computed
-prompts is a budget that fills with use, so it is left out of both.
+prompts is a budget that fills with use, so it is left out of the promise, and nothing is kept.
 
 Rows are kept in --results as they are measured: an interrupted run goes on where it ended. The last line says how far
 promises are from what is held, and which rows miss the limit; the exit status says whether one does.
@@ -36,7 +36,8 @@ class Home:
         self.options = options
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gezel-bench-"))
         # Measuring and drafting have memory of their own, and other programs must not change what is planned.
-        self.env = dict(os.environ, GEZEL_HOME=str(self.folder), GEZEL_CALIBRATION="off", GEZEL_GOOD_NEIGHBOUR="off")
+        self.env = dict(os.environ, GEZEL_HOME=str(self.folder), GEZEL_CALIBRATION="off", GEZEL_GOOD_NEIGHBOUR="off",
+                        GEZEL_KV_MODE="none")
         self.env.pop("GEZEL_PORT", None)
         for model in options.model:
             subprocess.run([options.gezel, "import", options.models / MODELS[model], "--id", model], env=self.env,
@@ -87,14 +88,12 @@ def sizes_of(pid):
     return sizes["Pss_Anon"] + sizes["Pss_Shmem"], sizes["Pss_File"]
 
 
-def held(server, shape):
-    """Once it stands still: bytes that only the worker needs, without computed prompts, and those of mapped files."""
+def held(server):
+    """Once it stands still: bytes that only the worker needs, and those of mapped files."""
     (worker,) = ask(server, "/api/ps", token=server.token)["models"]
     before = None
     for _ in range(40):
-        cache = ask(server, f"/api/stats?model={shape['model']}", token=server.token)["cache"]
-        anonymous, file = sizes_of(worker["pid"])
-        now = (anonymous - cache["host_bytes"], file)
+        now = sizes_of(worker["pid"])
         if now == before:
             break
         before = now
@@ -109,7 +108,7 @@ def measure(home, shape, most_tokens, threads):
         promise = promised(server, shape)
         prompts = shape["slots"] if shape["slots"] * shape["context"] <= most_tokens else 1
         fill(server, shape, prompts)
-        anonymous, file = held(server, shape)
+        anonymous, file = held(server)
         return {**shape, "promised": promise, "held": anonymous, "file": file, "prompts": prompts}
     finally:
         server.end()
