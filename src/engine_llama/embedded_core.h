@@ -72,7 +72,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Core(EmbeddedParts parts, std::string model_id, EmbeddedOptions options);
 
   engine::Status status() const;
-  bool busy() const { return !desk_.empty() || cache_questions_.computing() > 0; }
+  bool serves() const { return !desk_.empty(); }  // somebody is being answered, or waits for it
+  bool busy() const { return serves() || cache_questions_.computing() > 0; }
   asio::awaitable<engine::EngineResult<>> ensure_ready();
   engine::EngineResult<std::shared_ptr<Run>> submit(prompt::GenerateRequest request);
   RequestDesk& desk() { return desk_; }

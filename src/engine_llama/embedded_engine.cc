@@ -51,7 +51,7 @@ class EmbeddedEngine final : public engine::Engine {
     co_return std::make_unique<EmbeddedGeneration>(core, std::move(*run));
   }
   void refresh() override { core_->refresh(); }
-  bool busy() const override { return core_->busy(); }
+  bool busy() const override { return core_->serves(); }
   asio::awaitable<engine::StopOutcome> stop() override { return core_->stop(engine::StopReason::stop); }
   asio::awaitable<std::optional<std::string>> worker_stats() override { return core_->worker_stats(); }
   std::optional<engine::CacheUse> cache_use() const override { return core_->cache_use(); }

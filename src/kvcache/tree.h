@@ -180,7 +180,7 @@ class Tree {
     Bytes bytes = 0;
     std::vector<Digest> records;  // whose files may go
     std::vector<int> slots;  // drop_session(): idle slots that held its tokens; their cells should go too
-    bool in_use = false;     // drop_session(): some of it is, and stays; ask again when it was released
+    std::uint64_t in_use = 0;  // drop_session(): nodes that are, and stay; ask again when they were released
   };
   // At or above the budget: evicts until below 80 % of it. `keep`: nodes that must not go now (their write
   // has not finished); ignored for as long as the tier is above its budget.

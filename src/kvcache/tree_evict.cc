@@ -222,7 +222,7 @@ Tree::Dropped Tree::drop_session(std::uint64_t session) {
       if (node != nullptr && state_->may_go(*node, tier)) state_->drop_tier(id, tier, dropped);
     }
     const Node* node = state_->get(id);
-    if (node != nullptr && node->refs > 0) dropped.in_use = true;
+    if (node != nullptr && node->refs > 0) ++dropped.in_use;
   }
   dropped.records = state_->take_freed();
   return dropped;

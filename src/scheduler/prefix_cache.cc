@@ -298,7 +298,7 @@ kvcache::Tree::Dropped PrefixCache::drop_tag(std::uint64_t session) {
   for (const int slot : dropped.slots) set_tip(slot, kNoNode);
   note(dropped);
   drop_from_index(session);
-  if (dropped.in_use || !indexed_) {  // its records may not be known yet
+  if (dropped.in_use > 0 || !indexed_) {  // its records may not be known yet
     dropped_sessions_.insert(session);
   } else {
     dropped_sessions_.erase(session);

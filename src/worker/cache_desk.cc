@@ -177,6 +177,7 @@ void CacheDesk::drop(const protocol::CacheQuery& query, protocol::CacheReply& re
     dropped = cache_->drop(query.node);
   } else {
     dropped = scheduler_.drop_session(query.session);
+    reply.count = static_cast<std::int64_t>(dropped.in_use);  // these go as soon as they are released
   }
   memory_.forget_past();
   for (const std::uint64_t nodes : dropped.nodes) reply.count += static_cast<std::int64_t>(nodes);
