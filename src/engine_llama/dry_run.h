@@ -15,8 +15,8 @@ inline constexpr Millis kDryRunTime{30'000};
 // Shapes of one file that are remembered; the oldest goes.
 inline constexpr std::size_t kMostShapes = 32;
 // Beside what a dry run holds: chat template, vocabulary for constraints, prompts and batches in work, and
-// what drafts remember (some 4 MiB of it). Measured on both test models, see bench/memory.py.
-inline constexpr Bytes kProcessExtra = 16 * kMiB;
+// what drafts remember. Measured, see bench/memory.py.
+inline constexpr Bytes kProcessExtra = 6 * kMiB;
 
 // Starts a worker for `load` and returns its figures. Errors: whatever the worker refuses the file for,
 // `engine-startup-timeout`, `engine-crashed`. The worker is gone, or on its way, when it returns.
