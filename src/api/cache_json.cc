@@ -54,14 +54,12 @@ void read_target(const FieldReader& fields, CacheRequest& out) {
 }  // namespace
 
 ApiResult<CacheRequest> parse_cache_request(Op op, std::string_view body) {
-  auto parsed = parse_json(body);
-  if (!parsed) return std::unexpected(invalid_request(parsed.error().code, parsed.error().message));
-  if (!parsed->is_object())
-    return std::unexpected(invalid_request("invalid_body", "the body must be a JSON object"));
+  const auto object = parse_body(body);
+  if (!object) return std::unexpected(object.error());
   CacheRequest out;
   out.query.op = op;
   Problems problems;
-  const FieldReader fields(parsed->get_object(), "", problems);
+  const FieldReader fields(*object, "", problems);
   if (const auto model = fields.required_string("model")) out.model = *model;
   out.app = fields.string("app").value_or(kDefaultApp);
   if (takes_node(op)) read_target(fields, out);

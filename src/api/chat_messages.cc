@@ -1,8 +1,6 @@
 // Messages as a client of chat completions sends them (spec 10 section 6.2).
 #include <fmt/format.h>
 
-#include <array>
-
 #include "api/chat_parts.h"
 #include "api/conversation.h"
 
@@ -12,22 +10,10 @@ namespace {
 using prompt::Message;
 using prompt::Role;
 
-struct RoleName {
-  std::string_view name;
-  Role role;
-};
-constexpr std::array kRoles{
-    RoleName{"system", Role::system}, RoleName{"developer", Role::developer},
-    RoleName{"user", Role::user},     RoleName{"assistant", Role::assistant},
-    RoleName{"tool", Role::tool},
-};
-
 std::optional<Role> read_role(const FieldReader& message) {
   const auto name = message.required_string("role");
   if (!name) return std::nullopt;
-  for (const auto& known : kRoles) {
-    if (known.name == *name) return known.role;
-  }
+  if (const auto role = role_named(*name)) return role;
   message.problem("role", "must be \"system\", \"developer\", \"user\", \"assistant\" or \"tool\"");
   return std::nullopt;
 }
@@ -70,42 +56,15 @@ std::optional<std::string_view> read_part(const FieldReader& part, Role role, Re
   return std::nullopt;
 }
 
-// The message's text, its parts joined by line ends; nothing when content is null or absent.
+// The message's text; nothing when content is null or absent.
 std::optional<std::string> read_content(const FieldReader& message, Role role, Refusal& refusal) {
   const auto* content = message.field("content");
-  if (content == nullptr) {
-    if (role != Role::assistant) message.problem("content", "is required: a string or an array of parts");
-    return std::nullopt;
-  }
-  if (const auto* text = content->if_string()) return std::string(*text);
-  const auto* parts = content->if_array();
-  if (parts == nullptr) {
-    message.problem("content",
-                    fmt::format("must be a string or an array of parts, not {}", kind_name(*content)));
-    return std::nullopt;
-  }
-  if (parts->empty()) message.problem("content", "must have at least one part");
-  if (parts->size() > kMaxContentParts) {
-    message.problem("content",
-                    fmt::format("must have at most {} parts, not {}", kMaxContentParts, parts->size()));
-    return std::nullopt;
-  }
-  std::string joined;
-  bool first = true;
-  for (std::size_t i = 0; i < parts->size(); ++i) {
-    const std::string path = message.path_of("content", i);
-    const auto* object = (*parts)[i].if_object();
-    if (object == nullptr) {
-      message.problems().add(path, fmt::format("must be an object, not {}", kind_name((*parts)[i])));
-      continue;
-    }
-    const auto text = read_part(FieldReader(*object, path, message.problems()), role, refusal);
-    if (!text) continue;
-    if (!first) joined += '\n';
-    joined += *text;
-    first = false;
-  }
-  return joined;
+  if (content == nullptr && role == Role::assistant) return std::nullopt;
+  if (const auto* parts = content == nullptr ? nullptr : content->if_array();
+      parts != nullptr && parts->empty())
+    message.problem("content", "must have at least one part");
+  return read_text_or_parts(message, "content",
+                            [&](const FieldReader& part) { return read_part(part, role, refusal); });
 }
 
 void read_tool_calls(const FieldReader& message, std::vector<prompt::ToolCall>& calls) {

@@ -128,15 +128,9 @@ void read_model(const FieldReader& body, std::string& model) {
 }
 
 ApiResult<ChatRequest> parse_chat_request(std::string_view body_text) {
-  auto parsed = parse_json(body_text);
-  if (!parsed) return std::unexpected(invalid_request(parsed.error().code, parsed.error().message));
-  const auto* object = parsed->if_object();
+  const auto object = parse_body(body_text);
+  if (!object) return std::unexpected(object.error());
   Problems problems;
-  if (object == nullptr) {
-    problems.add("", fmt::format("the body must be a JSON object, not {}", kind_name(*parsed)));
-    return std::unexpected(problems.to_error());
-  }
-
   const FieldReader body(*object, "", problems);
   Refusal refusal;
   ChatRequest request;

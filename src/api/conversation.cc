@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <ranges>
 
 namespace gezel::api {
@@ -10,6 +12,16 @@ namespace {
 using prompt::ContentPart;
 using prompt::Message;
 using prompt::Role;
+
+struct RoleName {
+  std::string_view name;
+  Role role;
+};
+constexpr std::array kRoles{
+    RoleName{"system", Role::system}, RoleName{"developer", Role::developer},
+    RoleName{"user", Role::user},     RoleName{"assistant", Role::assistant},
+    RoleName{"tool", Role::tool},
+};
 
 bool is_blank(const Message& message) {
   for (const auto& part : message.content) {
@@ -76,6 +88,46 @@ void check_prompt(const std::vector<Message>& messages, std::string_view field, 
 
 bool is_system(Role role) {
   return role == Role::system || role == Role::developer;
+}
+
+std::optional<Role> role_named(std::string_view name) {
+  const auto* known = std::ranges::find(kRoles, name, &RoleName::name);
+  return known == kRoles.end() ? std::nullopt : std::optional(known->role);
+}
+
+std::optional<std::string> read_text_or_parts(const FieldReader& item, std::string_view field,
+                                              const ReadPart& read_part) {
+  const auto* value = item.field(field);
+  if (value == nullptr) {
+    item.problem(field, "is required: a string or an array of parts");
+    return std::nullopt;
+  }
+  if (const auto* text = value->if_string()) return std::string(*text);
+  const auto* parts = value->if_array();
+  if (parts == nullptr) {
+    item.problem(field, fmt::format("must be a string or an array of parts, not {}", kind_name(*value)));
+    return std::nullopt;
+  }
+  if (parts->size() > kMaxContentParts) {
+    item.problem(field, fmt::format("must have at most {} parts, not {}", kMaxContentParts, parts->size()));
+    return std::nullopt;
+  }
+  std::string joined;
+  bool first = true;
+  for (std::size_t i = 0; i < parts->size(); ++i) {
+    const std::string path = item.path_of(field, i);
+    const auto* object = (*parts)[i].if_object();
+    if (object == nullptr) {
+      item.problems().add(path, fmt::format("must be an object, not {}", kind_name((*parts)[i])));
+      continue;
+    }
+    const auto text = read_part(FieldReader(*object, path, item.problems()));
+    if (!text) continue;
+    if (!first) joined += '\n';
+    joined += *text;
+    first = false;
+  }
+  return joined;
 }
 
 ContentPart text_part(std::string text) {

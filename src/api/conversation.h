@@ -4,6 +4,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,14 @@
 namespace gezel::api {
 
 bool is_system(prompt::Role role);  // or developer
+std::optional<prompt::Role> role_named(std::string_view name);
 prompt::ContentPart text_part(std::string text);
+
+// A field that is a text, or an array of parts whose texts are joined by line ends: `read_part` gives a
+// part's text, or nothing where it has none. Nothing: the field, which must be there, is neither.
+using ReadPart = std::function<std::optional<std::string_view>(const FieldReader& part)>;
+std::optional<std::string> read_text_or_parts(const FieldReader& item, std::string_view field,
+                                              const ReadPart& read_part);
 
 // Whose results tool messages are: the name of the function that the nearest earlier call with an id named.
 class CalledNames {

@@ -127,6 +127,15 @@ ApiError shutting_down() {
   return error;
 }
 
+ApiError too_many(std::string code, std::string message, int retry_after_s) {
+  ApiError error;
+  error.status = 503;
+  error.code = std::move(code);
+  error.message = std::move(message);
+  error.retry_after_s = retry_after_s;
+  return error;
+}
+
 ApiError internal_error(std::string detail) {
   ApiError error;
   error.message = kUnexpected;

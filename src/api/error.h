@@ -40,7 +40,9 @@ ApiError unauthorized();                                // 401 invalid_api_key
 ApiError missing_scope(std::string_view scope);         // 403 missing_scope:<scope>
 ApiError request_too_large(std::uint64_t limit_bytes);  // 413
 ApiError shutting_down();                               // 503
-ApiError internal_error(std::string detail);            // 500; `detail` goes to the log only
+// 503: as much of it as there may be is under way already.
+ApiError too_many(std::string code, std::string message, int retry_after_s);
+ApiError internal_error(std::string detail);  // 500; `detail` goes to the log only
 
 // How a code of ours is spelled for callers, on the wire and by the command line: "model-invalid" inside is
 // "model_invalid" outside.

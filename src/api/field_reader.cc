@@ -65,6 +65,14 @@ std::string excerpt(std::string_view text, std::size_t limit) {
   return std::string(text.substr(0, limit)) + "...";
 }
 
+ApiResult<json::object> parse_body(std::string_view text) {
+  auto parsed = parse_json(text);
+  if (!parsed) return std::unexpected(invalid_request(parsed.error().code, parsed.error().message));
+  if (auto* object = parsed->if_object()) return std::move(*object);
+  return std::unexpected(invalid_request(
+      "invalid_body", fmt::format("the body must be a JSON object, not {}", kind_name(*parsed))));
+}
+
 std::optional<std::int64_t> integral(const json::value& value) {
   if (const auto* number = value.if_int64()) return *number;
   if (value.is_uint64()) return std::numeric_limits<std::int64_t>::max();

@@ -69,6 +69,8 @@ class FieldReader {
   Problems& problems_;
 };
 
+// A request's body, which must be a JSON object. Errors: those of parse_json(), `invalid_body`.
+ApiResult<json::object> parse_body(std::string_view text);
 // The value as an integer: also an integral number written with a fraction (1.0), and clamped where it
 // exceeds 64 bits.
 std::optional<std::int64_t> integral(const json::value& value);

@@ -141,8 +141,10 @@ void ResponsesForm::on_text(std::string_view text) {
     return break_off(fmt::format("the answer's text is longer than {} bytes", kMaxText));
   item_text_ += text;
   item_logprobs_.insert(item_logprobs_.end(), unsent_logprobs_.begin(), unsent_logprobs_.end());
-  emit_delta("response.output_text.delta", kContentPlace, text,
-             fmt::format(R"(,"logprobs":{})", to_json(logprobs_json(std::exchange(unsent_logprobs_, {})))));
+  std::string logprobs = R"(,"logprobs":[])";
+  if (!unsent_logprobs_.empty())
+    logprobs = fmt::format(R"(,"logprobs":{})", to_json(logprobs_json(std::exchange(unsent_logprobs_, {}))));
+  emit_delta("response.output_text.delta", kContentPlace, text, logprobs);
 }
 
 void ResponsesForm::on_reasoning(std::string_view text) {

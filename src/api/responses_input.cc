@@ -2,8 +2,6 @@
 // joins the assistant message in front of it, an item of an output is a tool message.
 #include <fmt/format.h>
 
-#include <array>
-
 #include "api/conversation.h"
 #include "api/responses_parts.h"
 
@@ -12,13 +10,6 @@ namespace {
 
 using prompt::Message;
 using prompt::Role;
-
-struct RoleName {
-  std::string_view name;
-  Role role;
-};
-constexpr std::array kRoles{RoleName{"system", Role::system}, RoleName{"developer", Role::developer},
-                            RoleName{"user", Role::user}, RoleName{"assistant", Role::assistant}};
 
 class Items {
  public:
@@ -55,11 +46,11 @@ class Items {
   void read_message(const FieldReader& item) {
     const auto name = item.required_string("role");
     if (!name) return;
-    const auto* known = std::ranges::find(kRoles, *name, &RoleName::name);
-    if (known == kRoles.end())
+    const auto role = role_named(*name);
+    if (!role || *role == Role::tool)
       return item.problem("role", "must be \"system\", \"developer\", \"user\" or \"assistant\"");
     Message message;
-    message.role = known->role;
+    message.role = *role;
     if (auto text = read_text(item, "content")) message.content.push_back(text_part(std::move(*text)));
     if (message.role == Role::assistant) take_reasoning(message);
     messages_.push_back(std::move(message));
@@ -112,37 +103,8 @@ class Items {
 
   void take_reasoning(Message& message) { message.reasoning = std::exchange(reasoning_, {}); }
 
-  // A string, or the texts of its parts joined by line ends.
   std::optional<std::string> read_text(const FieldReader& item, std::string_view field) {
-    const auto* value = item.field(field);
-    if (value == nullptr) {
-      item.problem(field, "is required: a string or an array of parts");
-      return std::nullopt;
-    }
-    if (const auto* text = value->if_string()) return std::string(*text);
-    const auto* parts = value->if_array();
-    if (parts == nullptr) {
-      item.problem(field, fmt::format("must be a string or an array of parts, not {}", kind_name(*value)));
-      return std::nullopt;
-    }
-    if (parts->size() > kMaxContentParts) {
-      item.problem(field, fmt::format("must have at most {} parts, not {}", kMaxContentParts, parts->size()));
-      return std::nullopt;
-    }
-    std::string joined;
-    for (std::size_t i = 0; i < parts->size(); ++i) {
-      const std::string path = item.path_of(field, i);
-      const auto* object = (*parts)[i].if_object();
-      if (object == nullptr) {
-        item.problems().add(path, fmt::format("must be an object, not {}", kind_name((*parts)[i])));
-        continue;
-      }
-      const auto text = read_part(FieldReader(*object, path, item.problems()));
-      if (!text) continue;
-      if (i > 0) joined += '\n';
-      joined += *text;
-    }
-    return joined;
+    return read_text_or_parts(item, field, [this](const FieldReader& part) { return read_part(part); });
   }
 
   std::optional<std::string_view> read_part(const FieldReader& part) {

@@ -161,17 +161,12 @@ void read_rest(const FieldReader& body, ResponsesRequest& request) {
 }  // namespace
 
 ApiResult<ResponsesRequest> parse_responses_request(std::string_view body_text) {
-  auto parsed = parse_json(body_text);
-  if (!parsed) return std::unexpected(invalid_request(parsed.error().code, parsed.error().message));
-  const auto* object = parsed->if_object();
-  Problems problems;
-  if (object == nullptr) {
-    problems.add("", fmt::format("the body must be a JSON object, not {}", kind_name(*parsed)));
-    return std::unexpected(problems.to_error());
-  }
+  const auto object = parse_body(body_text);
+  if (!object) return std::unexpected(object.error());
   if (auto error = hosted_tool(*object)) return std::unexpected(std::move(*error));
   if (auto error = stored_state(*object)) return std::unexpected(std::move(*error));
 
+  Problems problems;
   const FieldReader body(*object, "", problems);
   Refusal refusal;
   ResponsesRequest request;

@@ -38,8 +38,6 @@ EngineError aborted_error() {
   return make_error("cancelled", "The start was given up: nobody waits for it any more.");
 }
 
-// A folder of its own for whatever the worker may keep on disk; named by content, so that a replaced file
-// starts afresh.
 // What it would get once nobody else is busy: the shape that it waits for.
 capacity::MemoryPlan plan_without_work(capacity::LaunchInput input) {
   for (auto& resident : input.machine.residents) resident.busy = resident.draining = false;
@@ -54,15 +52,6 @@ std::string content_key(const ModelFacts& facts) {
   const auto identity =
       fmt::format("{}:{}", facts.model.weights.string(), engine::fingerprint_stamp(facts.stamp));
   return sha256_hex(identity).substr(0, 24);
-}
-
-// One for each type of cache: records of one are of no use to the other, and have the same names. Workers of
-// one model never share a folder: each counts its own.
-fs::path cache_folder(const fs::path& home, const ModelFacts& facts, const std::string& kv_type,
-                      int replica) {
-  auto identity = content_key(facts) + ":" + kv_type;
-  if (replica > 0) identity += fmt::format(":{}", replica);
-  return prompt_cache_root(home) / sha256_hex(identity).substr(0, 24);
 }
 
 }  // namespace
@@ -454,7 +443,7 @@ EngineResult<> Core::launch(const ModelFacts& facts, const LaunchPlan& plan) {
   load_ = make_load(facts, plan);
   calibration_ = plan.calibration;
   draft_note_ = plan.draft.note;
-  const auto cache = cache_folder(options_.home, facts, load_.kv_type, options_.replica);
+  const auto cache = prompt_cache_folder(options_.home, content_key(facts), load_.kv_type, options_.replica);
   if (auto made = make_private_folder(cache); made)
     load_.cache_folder = cache.string();
   else

@@ -40,6 +40,54 @@ CalibrationFacts calibration_facts(const EmbeddedOptions& options, const models:
   return out;
 }
 
+engine::EngineError unusable(Error error) {
+  if (is_about_reading(error)) return unreadable_model(std::move(error));
+  return engine::make_error("model-invalid", std::move(error).message);
+}
+
+// What follows from the file, the machine and what people said, before any tuning.
+LaunchPlan plan_shape(const EmbeddedOptions& options, const models::InstalledModel& model,
+                      const gguf::Metadata& metadata) {
+  LaunchPlan out;
+  const auto cpu = system::read_cpu();
+  out.threads = options.threads.value_or(cpu.available);
+  out.calibration = calibration_facts(options, model, cpu);
+  out.available_bytes = system::read_memory().available;
+  out.vocabulary = static_cast<std::int64_t>(metadata.vocabulary_tokens);
+  capacity::LaunchInput& input = out.capacity.emplace();
+  input.model = capacity::model_facts(metadata);
+  input.model.id = model.id;
+  input.model.weights = model.size_bytes;
+  input.settings = launch_settings(options);
+  if (const auto setting = chosen_setting(out.calibration, "f16"))
+    input.settings.calibrated =
+        capacity::KvChoice{.type = capacity::KvType::f16, .flash_attention = setting->flash_attention};
+  return out;
+}
+
+void use_tuning(const models::CatalogTuning& tuning, const EmbeddedOptions& options, const std::string& id,
+                LaunchPlan& out) {
+  apply_launch_tuning(tuning.launch, options, out);
+  for (const auto& verdict : out.tuning) {
+    if (verdict.ignored.empty()) continue;
+    log_info("a launch setting of the catalog is not used",
+             {{"model", id}, {"setting", verdict.setting}, {"reason", verdict.ignored}});
+  }
+}
+
+// Read anew, so that a changed profile counts from the next load on.
+profiles::Applied profile_of(const EmbeddedOptions& options, const std::string& id,
+                             const gguf::Metadata& metadata,
+                             const std::optional<models::CatalogTuning>& tuning) {
+  const auto all = models::read_profiles(options.home);
+  models::log_problems(all);
+  auto profile = models::profile_for(all, id, metadata, tuning);
+  const auto switched = prompt::switched(profile.style.behaviors, options.behaviors);
+  for (const auto& warning : switched.warnings) log_warn(warning, {{"model", id}});
+  profile.style.behaviors = switched.behaviors;
+  return profile;
+}
+
 }  // namespace
 
 int share_of_cores(int cores, int workers) {
@@ -66,60 +114,30 @@ Planner make_planner(const EmbeddedOptions& options, SelfTest self_test, FindMod
     find = [](const std::string& id) -> Result<models::InstalledModel> {
       return fail(ErrorKind::not_found, "model_not_found", fmt::format("no model '{}' is installed", id));
     };
-  return
-      [self_test = std::move(self_test), find = std::move(find), options,
-       excluded = options.excluded_buffer_types, settings = launch_settings(options),
-       threads = options.threads, behaviors = options.behaviors, home = options.home,
-       catalog = options.catalog](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
-        auto metadata = gguf::read_metadata(model.weights);
-        if (!metadata) {
-          if (is_about_reading(metadata.error()))
-            return std::unexpected(unreadable_model(std::move(metadata).error()));
-          return std::unexpected(engine::make_error("model-invalid", std::move(metadata).error().message));
-        }
-        LaunchPlan out;
-        capacity::LaunchInput input;
-        input.model = capacity::model_facts(*metadata);
-        input.model.id = model.id;
-        input.model.weights = model.size_bytes;
-        input.settings = settings;
-        const auto cpu = system::read_cpu();
-        out.threads = threads.value_or(cpu.available);
-        out.calibration = calibration_facts(options, model, cpu);
-        if (const auto setting = chosen_setting(out.calibration, "f16"))
-          input.settings.calibrated =
-              capacity::KvChoice{.type = capacity::KvType::f16, .flash_attention = setting->flash_attention};
-        out.capacity = std::move(input);
-        out.available_bytes = system::read_memory().available;
-        out.vocabulary = static_cast<std::int64_t>(metadata->vocabulary_tokens);
-        // Read anew, so that a changed profile counts from the next load on.
-        const auto all = models::read_profiles(home);
-        models::log_problems(all);
-        std::optional<models::CatalogTuning> tuning;
-        if (catalog) tuning = models::catalog_tuning(*catalog, model);
-        if (tuning) apply_launch_tuning(tuning->launch, options, out);
-        for (const auto& verdict : out.tuning)
-          if (!verdict.ignored.empty())
-            log_info("a launch setting of the catalog is not used",
-                     {{"model", model.id}, {"setting", verdict.setting}, {"reason", verdict.ignored}});
-        if (options.speculation) {
-          auto draft = plan_draft(options.draft, model, *metadata, tuning ? &tuning->launch : nullptr, find);
-          if (!draft) return std::unexpected(std::move(draft).error());
-          out.draft = std::move(*draft);
-          out.capacity->model.draft_weights = out.draft.bytes;
-          out.capacity->model.draft_geometry = out.draft.geometry;
-        }
-        out.profile = models::profile_for(all, model.id, *metadata, tuning);
-        const auto switched = prompt::switched(out.profile.style.behaviors, behaviors);
-        for (const auto& warning : switched.warnings) log_warn(warning, {{"model", model.id}});
-        out.profile.style.behaviors = switched.behaviors;
-        auto failing = self_test();
-        if (!failing)
-          return std::unexpected(engine::make_error("engine-unusable", std::move(failing).error().message));
-        out.excluded_buffer_types = std::move(*failing);
-        out.excluded_buffer_types.insert(out.excluded_buffer_types.end(), excluded.begin(), excluded.end());
-        return out;
-      };
+  return [options, self_test = std::move(self_test),
+          find = std::move(find)](const models::InstalledModel& model) -> engine::EngineResult<LaunchPlan> {
+    auto metadata = gguf::read_metadata(model.weights);
+    if (!metadata) return std::unexpected(unusable(std::move(metadata).error()));
+    LaunchPlan out = plan_shape(options, model, *metadata);
+    std::optional<models::CatalogTuning> tuning;
+    if (options.catalog) tuning = models::catalog_tuning(*options.catalog, model);
+    if (tuning) use_tuning(*tuning, options, model.id, out);
+    if (options.speculation) {
+      auto draft = plan_draft(options.draft, model, *metadata, tuning ? &tuning->launch : nullptr, find);
+      if (!draft) return std::unexpected(std::move(draft).error());
+      out.draft = std::move(*draft);
+      out.capacity->model.draft_weights = out.draft.bytes;
+      out.capacity->model.draft_geometry = out.draft.geometry;
+    }
+    out.profile = profile_of(options, model.id, *metadata, tuning);
+    auto failing = self_test();
+    if (!failing)
+      return std::unexpected(engine::make_error("engine-unusable", std::move(failing).error().message));
+    out.excluded_buffer_types = std::move(*failing);
+    const auto& excluded = options.excluded_buffer_types;
+    out.excluded_buffer_types.insert(out.excluded_buffer_types.end(), excluded.begin(), excluded.end());
+    return out;
+  };
 }
 
 }  // namespace gezel::engine_llama

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "engine/on_pool.h"
+#include "http/replies.h"
 #include "http/routes.h"
 #include "http/wire.h"
 
@@ -41,12 +42,10 @@ struct NameInBody {
   std::string name, app;
 };
 api::ApiResult<NameInBody> text_members(const Call& call, std::string_view member) {
-  const auto parsed = parse_json(call.request.body);
-  if (!parsed) return std::unexpected(api::invalid_request(parsed.error().code, parsed.error().message));
-  if (!parsed->is_object())
-    return std::unexpected(api::invalid_request("invalid_body", "the body must be a JSON object"));
+  const auto body = required_object(call);
+  if (!body) return std::unexpected(body.error());
   api::Problems problems;
-  const api::FieldReader fields(parsed->get_object(), "", problems);
+  const api::FieldReader fields(*body, "", problems);
   NameInBody out;
   if (const auto name = fields.required_string(member)) out.name = *name;
   out.app = fields.string("app").value_or(api::kDefaultApp);

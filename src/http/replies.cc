@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "api/field_reader.h"
 #include "http/wire.h"
 
 namespace gezel::http {
 
 api::ApiResult<json::object> required_object(const Call& call) {
-  auto body = parse_json(call.request.body);
-  if (!body) return std::unexpected(api::invalid_request(body.error().code, body.error().message));
-  if (!body->is_object())
-    return std::unexpected(api::invalid_request("invalid_body", "the body must be a JSON object"));
-  return std::move(body->get_object());
+  return api::parse_body(call.request.body);
 }
 
 api::ApiResult<json::object> optional_object(const Call& call) {

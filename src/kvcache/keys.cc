@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <memory>
 
 #include "kvcache/bytes_io.h"
 
@@ -69,19 +70,36 @@ Digest domain_of(std::string_view adapters, std::string_view control_vectors, st
   return sha256(bytes);
 }
 
-Digest prefix_hash(const Digest& domain, std::span<const Key> keys) {
+std::vector<Digest> prefix_hashes(const Digest& domain, std::span<const Key> keys,
+                                  std::span<const std::uint32_t> lengths) {
+  using Context = std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)>;
+  const Context all(EVP_MD_CTX_new(), EVP_MD_CTX_free), part(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  EVP_DigestInit_ex(all.get(), EVP_sha256(), nullptr);
+  EVP_DigestUpdate(all.get(), domain.data(), domain.size());
+  std::vector<Digest> hashes;
+  std::size_t at = 0;
   std::vector<std::byte> bytes;
-  bytes.reserve(domain.size() + keys.size() * 4);
-  ByteWriter out(bytes);
-  out.write(domain);
-  for (const Key key : keys) {
-    if (is_media(key)) {
-      out.write(key);
-    } else {
-      out.write(static_cast<std::uint32_t>(key));
+  for (const std::uint32_t length : lengths) {
+    bytes.clear();
+    ByteWriter out(bytes);
+    for (; at < length; ++at) {
+      if (is_media(keys[at])) {
+        out.write(keys[at]);
+      } else {
+        out.write(static_cast<std::uint32_t>(keys[at]));
+      }
     }
+    EVP_DigestUpdate(all.get(), bytes.data(), bytes.size());
+    EVP_MD_CTX_copy_ex(part.get(), all.get());
+    Digest& hash = hashes.emplace_back();
+    EVP_DigestFinal_ex(part.get(), reinterpret_cast<unsigned char*>(hash.data()), nullptr);
   }
-  return sha256(bytes);
+  return hashes;
+}
+
+Digest prefix_hash(const Digest& domain, std::span<const Key> keys) {
+  const auto length = static_cast<std::uint32_t>(keys.size());
+  return prefix_hashes(domain, keys, std::span(&length, 1)).front();
 }
 
 }  // namespace gezel::kvcache

@@ -46,5 +46,8 @@ Digest domain_of(std::string_view adapters, std::string_view control_vectors, st
 // SHA-256 over the domain, then each key: text as little-endian u32, media as u64. Independent of how a tree
 // splits the sequence.
 Digest prefix_hash(const Digest& domain, std::span<const Key> keys);
+// The same of several prefixes of these keys, shortest first, in one pass over them.
+std::vector<Digest> prefix_hashes(const Digest& domain, std::span<const Key> keys,
+                                  std::span<const std::uint32_t> lengths);
 
 }  // namespace gezel::kvcache

@@ -32,7 +32,18 @@ AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntr
     }
     std::vector<Key> keys = parent->second;
     keys.insert(keys.end(), header.keys.begin(), header.keys.end());
-    if (prefix_hash(domain, keys) != header.own) {
+    if (header.end != keys.size()) {
+      out.useless.push_back(header.own);
+      continue;
+    }
+    // Where others may hang on it, and its end.
+    std::vector<std::uint32_t> ends;
+    for (auto joint = joints.upper_bound(header.start); joint != joints.end() && joint->first < header.end;
+         ++joint)
+      ends.push_back(joint->first);
+    ends.push_back(header.end);
+    const std::vector<Digest> hashes = prefix_hashes(domain, keys, ends);
+    if (hashes.back() != header.own) {
       out.useless.push_back(header.own);
       continue;
     }
@@ -48,11 +59,10 @@ AdoptedIndex adopt_index(Tree& tree, const Digest& domain, std::vector<IndexEntr
       continue;
     }
     if (header.pinned) (void)tree.pin(tree.match(domain, keys).path.back());
-    for (auto joint = joints.upper_bound(header.start); joint != joints.end() && joint->first < header.end;
-         ++joint) {
-      const auto head = std::span(keys).first(joint->first);
-      const Digest hash = prefix_hash(domain, head);
-      if (joint->second.contains(hash)) known.emplace(hash, std::vector<Key>(head.begin(), head.end()));
+    for (std::size_t i = 0; i + 1 < ends.size(); ++i) {
+      if (!joints.at(ends[i]).contains(hashes[i])) continue;
+      const auto head = std::span(keys).first(ends[i]);
+      known.emplace(hashes[i], std::vector<Key>(head.begin(), head.end()));
     }
     known.emplace(header.own, std::move(keys));
   }

@@ -231,7 +231,8 @@ void PrefixCache::finish(CachedPrompt& prompt, int slot, std::span<const Token> 
 std::vector<Token> PrefixCache::continuation(const kvcache::Digest& domain, std::span<const Token> tokens,
                                              std::size_t limit, kvcache::TreePlace& place) const {
   std::vector<Token> out;
-  for (const kvcache::Key key : tree_.continuation(domain, tokens, std::min(limit, speculation::kMaxDraft), place)) {
+  for (const kvcache::Key key :
+       tree_.continuation(domain, tokens, std::min(limit, speculation::kMaxDraft), place)) {
     if (key > static_cast<kvcache::Key>(std::numeric_limits<Token>::max())) break;  // a picture
     out.push_back(static_cast<Token>(key));
   }

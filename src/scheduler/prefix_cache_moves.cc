@@ -13,6 +13,12 @@ using kvcache::Mode;
 using kvcache::NodeId;
 using kvcache::Tier;
 
+namespace {
+
+const kvcache::ImageLayout kOpaque;  // of images that do not parse
+
+}  // namespace
+
 std::uint32_t PrefixCache::safe_tokens(NodeId tip) const {
   std::uint32_t safe = 0;
   for (const NodeId id : tree_.path(tip)) {
@@ -92,7 +98,7 @@ bool PrefixCache::park(CachedPrompt& prompt, int slot, std::span<const Token> to
 bool PrefixCache::can_move(const kvcache::Resume& offer) const {
   if (offer.tokens == 0) return true;
   if (!moves()) return false;
-  const kvcache::ImageLayout layout = layout_.value_or(kvcache::ImageLayout{});
+  const kvcache::ImageLayout& layout = layout_ ? *layout_ : kOpaque;
   if (!fits_staging(kvcache::composed_bytes(layout, {.streams = streams_, .sequence = 0}, offer.imported,
                                             offer.checkpoint.get())))
     return false;
@@ -242,7 +248,7 @@ bool PrefixCache::import(CachedPrompt& prompt, const kvcache::Resume& resume, in
     if (!found) return failed();
     pieces = std::move(*found);
   }
-  const kvcache::ImageLayout layout = layout_.value_or(kvcache::ImageLayout{});
+  const kvcache::ImageLayout& layout = layout_ ? *layout_ : kOpaque;
   const kvcache::ImageTarget target{.streams = streams_, .sequence = slot};
   const Bytes size = kvcache::composed_bytes(layout, target, resume.imported, checkpoint.get());
   if (!make_staging(size)) return failed();

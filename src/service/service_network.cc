@@ -35,15 +35,13 @@ Result<models::InstallPlan> plan_with_mirrors(const EnsureRequest& request, cons
 }
 
 api::ApiError too_many_ensuring() {
-  api::ApiError out;
-  out.status = 503;
-  out.code = "too_many_installs";
-  out.message = fmt::format(
-      "{} installs wait for what their hosts say of the model already, the most there may be; try again "
-      "later",
-      kMostEnsuring);
-  out.retry_after_s = kEnsuringRetrySeconds;
-  return out;
+  return api::too_many(
+      "too_many_installs",
+      fmt::format(
+          "{} installs wait for what their hosts say of the model already, the most there may be; try again "
+          "later",
+          kMostEnsuring),
+      kEnsuringRetrySeconds);
 }
 
 // Among those that a stop ends, for as long as this lives.

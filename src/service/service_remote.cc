@@ -63,15 +63,12 @@ bool is_about_asking(const Error& error) {
 }
 
 api::ApiError too_many_plans() {
-  api::ApiError out;
-  out.status = 503;
-  out.code = "too_many_plans";
-  out.message = fmt::format(
-      "{} plans of models that are not installed wait for the network already, the most there may be; ask "
-      "again later",
-      kMostWaiting);
-  out.retry_after_s = kWaitingRetrySeconds;
-  return out;
+  return api::too_many("too_many_plans",
+                       fmt::format("{} plans of models that are not installed wait for the network already, "
+                                   "the most there may be; ask "
+                                   "again later",
+                                   kMostWaiting),
+                       kWaitingRetrySeconds);
 }
 
 }  // namespace

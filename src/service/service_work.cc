@@ -64,16 +64,13 @@ constexpr int kMostCopies = 4;  // imports that run or wait for a thread
 constexpr int kCopiesRetrySeconds = 10;
 
 api::ApiError too_many_copies() {
-  api::ApiError out;
-  out.status = 503;
-  out.code = "too_many_copies";
-  out.message = fmt::format(
-      "{} imports are under way already, the most at a time; try again when one of them has ended, or use "
-      "mode "
-      "\"reference\", which copies nothing",
-      kMostCopies);
-  out.retry_after_s = kCopiesRetrySeconds;
-  return out;
+  return api::too_many("too_many_copies",
+                       fmt::format("{} imports are under way already, the most at a time; try again when one "
+                                   "of them has ended, or use "
+                                   "mode "
+                                   "\"reference\", which copies nothing",
+                                   kMostCopies),
+                       kCopiesRetrySeconds);
 }
 
 // Callers of an import are local people: they may see paths, and 507 says more than 500.

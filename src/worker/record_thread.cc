@@ -10,6 +10,8 @@ namespace {
 
 // While the disk refuses, it is asked whether it does still.
 constexpr std::chrono::seconds kAskAgain{5};
+// Prompts whose use is not noted yet: a disk that hangs takes no more.
+constexpr std::size_t kMostTouches = 64;
 
 }  // namespace
 
@@ -66,6 +68,8 @@ void RecordThread::set_pinned(const kvcache::Digest& record, bool pinned) {
 void RecordThread::touch(std::vector<kvcache::Digest> records) {
   {
     const std::lock_guard lock(mutex_);
+    // Only the order of pruning suffers from what is left out.
+    if (touches_.size() == kMostTouches) touches_.pop_front();
     touches_.push_back(std::move(records));
   }
   work_.notify_one();

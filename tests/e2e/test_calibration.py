@@ -136,6 +136,13 @@ def test_the_first_request_of_a_model_is_answered_before_anything_is_measured(ma
     assert daemon.chat()[0] == 200
     # A second later it may be measuring; a whole calibration takes many.
     assert not tuned(daemon).get("complete")
+    other = make_daemon(SMOLLM2, flags=("--ctx", "1024", "--slots", "1"))
+    assert other.chat()[0] == 200
+
+    def settings(each):
+        return {name: each.worker()[name] for name in ("flash_attention", "kv_type", "threads")}
+
+    assert settings(daemon) == settings(other), "those of a model that is never measured"
 
 
 class Throttled:
