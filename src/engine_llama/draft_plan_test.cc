@@ -2,26 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "engine_llama/launch_plan.h"
+#include "engine_llama/test_models.h"
 
 namespace gezel::engine_llama {
 namespace {
-
-fs::path test_model(const char* name) {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  return (cache ? fs::path(cache) : fs::path(std::getenv("HOME")) / ".cache") / "gezel-inference" / "models" /
-         name;
-}
-
-models::InstalledModel installed(const fs::path& file) {
-  models::InstalledModel model;
-  model.weights = file;
-  model.files = {file};
-  model.size_bytes = fs::file_size(file);
-  return model;
-}
 
 class DraftPlanTest : public testing::Test {
  protected:

@@ -3,29 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "base/ids.h"
 #include "base/test_folder.h"
 #include "engine_llama/model_source.h"
+#include "engine_llama/test_models.h"
 
 namespace gezel::engine_llama {
 namespace {
-
-fs::path test_model(const char* name) {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  return (cache ? fs::path(cache) : fs::path(std::getenv("HOME")) / ".cache") / "gezel-inference" / "models" /
-         name;
-}
-
-models::InstalledModel installed(const fs::path& file) {
-  models::InstalledModel model;
-  model.weights = file;
-  model.files = {file};
-  std::error_code failed;
-  model.size_bytes = fs::file_size(file, failed);
-  return model;
-}
 
 Result<std::vector<std::string>> all_well() {
   return std::vector<std::string>{};
