@@ -90,7 +90,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     options = parser.parse_args()
     home = Home(options)
-    home.env.pop("GEZEL_CALIBRATION")
     missed = []
     try:
         for model in options.model:

@@ -32,12 +32,11 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".ca
 class Home:
     """A home with the models, for one daemon after the other: what the engine measured of the machine is kept."""
 
-    def __init__(self, options):
+    def __init__(self, options, **env):
         self.options = options
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gezel-bench-"))
-        # Measuring and drafting have memory of their own, and other programs must not change what is planned.
-        self.env = dict(os.environ, GEZEL_HOME=str(self.folder), GEZEL_CALIBRATION="off", GEZEL_GOOD_NEIGHBOUR="off",
-                        GEZEL_KV_MODE="none")
+        # Other programs, this one for example, must not change what is planned.
+        self.env = dict(os.environ, GEZEL_HOME=str(self.folder), GEZEL_GOOD_NEIGHBOUR="off", **env)
         self.env.pop("GEZEL_PORT", None)
         for model in options.model:
             subprocess.run([options.gezel, "import", options.models / MODELS[model], "--id", model], env=self.env,
@@ -176,7 +175,8 @@ def main():
               for kv_type in options.kv_types for context in options.contexts for slots in options.slots]
     kept = {} if options.again else kept_rows(options.results)
     print(f"{'model':22} {'context':>7} {'slots':>5} {'cache':5} {'promised':>12} {'held':>10} {'file':>8} {'off by':>8}")
-    home = Home(options) if any(name_of(shape) not in kept for shape in shapes) else None
+    # Measuring has memory of its own.
+    home = Home(options, GEZEL_CALIBRATION="off", GEZEL_KV_MODE="none") if any(name_of(shape) not in kept for shape in shapes) else None
     rows = []
     try:
         for shape in shapes:
