@@ -21,18 +21,7 @@ void read_json_schema(const FieldReader& format, prompt::OutputFormat& out) {
     return;
   }
   const FieldReader fields(*holder, format.path_of("json_schema"), format.problems());
-  fields.string("name");
-  fields.string("description");
-  fields.boolean("strict");  // either way the schema is enforced
-  const auto* schema = fields.field("schema");
-  out.kind = Kind::json_schema;
-  if (schema == nullptr) {
-    out.definition = "{}";
-  } else if (schema->is_object() || schema->is_bool()) {
-    out.definition = to_json(*schema);
-  } else {
-    fields.problem("schema", fmt::format("must be a JSON Schema, an object, not {}", kind_name(*schema)));
-  }
+  read_schema(fields, out);
 }
 
 void read_grammar(const FieldReader& format, prompt::OutputFormat& out) {
@@ -67,6 +56,21 @@ void read_response_format(const FieldReader& body, prompt::OutputFormat& out) {
 }
 
 }  // namespace
+
+void read_schema(const FieldReader& fields, prompt::OutputFormat& out) {
+  fields.string("name");
+  fields.string("description");
+  fields.boolean("strict");  // either way the schema is enforced
+  const auto* schema = fields.field("schema");
+  out.kind = Kind::json_schema;
+  if (schema == nullptr) {
+    out.definition = "{}";
+  } else if (schema->is_object() || schema->is_bool()) {
+    out.definition = to_json(*schema);
+  } else {
+    fields.problem("schema", fmt::format("must be a JSON Schema, an object, not {}", kind_name(*schema)));
+  }
+}
 
 void read_output_format(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal) {
   prompt::OutputFormat& out = generate.output_format;

@@ -32,6 +32,9 @@ void read_tools(const FieldReader& body, prompt::GenerateRequest& generate, Refu
 // temperature ... logit_bias, seed, ignore_eos.
 void read_sampling(const FieldReader& body, prompt::SamplingOptions& sampling);
 
+// name, description, strict and schema of a JSON Schema that answers must have; without a schema any JSON
+// will do.
+void read_schema(const FieldReader& fields, prompt::OutputFormat& out);
 // response_format, and llama.cpp's `grammar` and `json_schema`. Reads form only: whether it can be enforced
 // is check_constraints()' to say.
 void read_output_format(const FieldReader& body, prompt::GenerateRequest& generate, Refusal& refusal);

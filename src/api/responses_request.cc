@@ -71,18 +71,9 @@ void read_text_format(const FieldReader& body, prompt::OutputFormat& out) {
   }
   if (*type != "json_schema")
     return format.problem("type", "must be \"text\", \"json_object\" or \"json_schema\"");
-  format.string("name");
-  format.string("description");
-  format.boolean("strict");  // either way the schema is enforced
-  const auto* schema = format.field("schema");
-  out.kind = Kind::json_schema;
-  if (schema == nullptr) {
-    format.problem("schema", "is required and must be a JSON Schema, an object");
-  } else if (schema->is_object() || schema->is_bool()) {
-    out.definition = to_json(*schema);
-  } else {
-    format.problem("schema", fmt::format("must be a JSON Schema, an object, not {}", kind_name(*schema)));
-  }
+  if (format.field("schema") == nullptr)
+    return format.problem("schema", "is required and must be a JSON Schema, an object");
+  read_schema(format, out);
 }
 
 void read_reasoning(const FieldReader& body, ResponsesRequest& request) {
